@@ -25,8 +25,8 @@ func TestWithHolds(t *testing.T) {
 		for range 3 { // an ended context is released before its terms end
 			one, endOne := withHolds(t.Context(), a, b)
 			endOne()
-			if !errors.Is(context.Cause(one), context.Canceled) || len(a.under) > 2 {
-				t.Errorf("ended with %v; its term knows of %d contexts", context.Cause(one), len(a.under))
+			if !errors.Is(context.Cause(one), context.Canceled) || len(a.ending.under) > 2 {
+				t.Errorf("ended with %v; its term knows of %d contexts", context.Cause(one), len(a.ending.under))
 			}
 		}
 		left, endLeft := withHolds(outer, b)

@@ -21,7 +21,7 @@ type inbox struct {
 type message struct {
 	run     func()
 	drop    *Lease
-	yield   int64 // with drop: only while that yield is pending; 0: in any case
+	yield   int32 // with drop: only while that yield is pending; 0: in any case
 	release *release
 	ev      core.Event
 	op      *core.Op // the request of an EvAnswer

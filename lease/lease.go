@@ -27,16 +27,21 @@ type Lease struct {
 	until      atomic.Int64 // core.Time: end of the trust window
 	renewedAt  atomic.Int64 // core.Time of the last renewal; 0: none
 	renewals   atomic.Int64 // successful ones
-	yielding   atomic.Int64 // number of the pending yield: its work is ending, and no new work begins; 0: none
-
-	mu    sync.Mutex
-	ended error // why the term is over; nil before
-	ctx   context.Context
-	under []under // contexts that end with the term
+	yielding   atomic.Int32 // number of the pending yield: its work is ending, and no new work begins; 0: none
 
 	given   bool  // loop only: a caller or a listener of the keeper will release it
 	callers int32 // loop only: callers that received it and have not given up since
-	yields  int64 // loop only: number of yields so far
+	yields  int32 // loop only: number of yields so far
+
+	mu     sync.Mutex
+	ending *ending // nil until the term is over or a context ends with it: most terms have none
+}
+
+// ending is the end of a term.
+type ending struct {
+	err   error           // why the term is over; nil before
+	own   context.Context // of Lease.Context
+	under []under         // contexts that end with the term
 }
 
 type under struct {
@@ -91,14 +96,23 @@ func (h *Lease) believe(b policy.Belief) {
 func (h *Lease) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ctx == nil {
+	e := h.end()
+	if e.own == nil {
 		ctx, end := context.WithCancelCause(context.Background())
-		h.ctx = ctx
-		if over := h.ends(under{ctx, end}); over != nil {
+		e.own = ctx
+		if over := e.ends(under{ctx, end}); over != nil {
 			end(over)
 		}
 	}
-	return h.ctx
+	return e.own
+}
+
+// end returns h.ending. The caller holds mu.
+func (h *Lease) end() *ending {
+	if h.ending == nil {
+		h.ending = &ending{}
+	}
+	return h.ending
 }
 
 // withHolds returns a context that ends when ctx ends, when the first of holds ends, or when end is called. It needs one context
@@ -108,7 +122,7 @@ func withHolds(ctx context.Context, holds ...*Lease) (_ context.Context, end con
 	holds = slices.Clone(holds) // the caller may change its slice
 	for _, h := range holds {
 		h.mu.Lock()
-		over := h.ends(under{ctx, cancel})
+		over := h.end().ends(under{ctx, cancel})
 		h.mu.Unlock()
 		if over != nil {
 			cancel(over)
@@ -124,22 +138,22 @@ func withHolds(ctx context.Context, holds ...*Lease) (_ context.Context, end con
 
 // ends makes the term end u, or returns why the term is over. When the slice is full, it drops contexts that have ended already. The
 // caller holds mu.
-func (h *Lease) ends(u under) (over error) {
-	if h.ended != nil {
-		return h.ended
+func (e *ending) ends(u under) (over error) {
+	if e.err != nil {
+		return e.err
 	}
-	if len(h.under) == cap(h.under) {
-		h.under = slices.DeleteFunc(h.under, func(u under) bool { return u.ctx.Err() != nil })
-		h.under = slices.Grow(h.under, len(h.under))
+	if len(e.under) == cap(e.under) {
+		e.under = slices.DeleteFunc(e.under, func(u under) bool { return u.ctx.Err() != nil })
+		e.under = slices.Grow(e.under, len(e.under))
 	}
-	h.under = append(h.under, u)
+	e.under = append(e.under, u)
 	return nil
 }
 
 func (h *Lease) forget(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.under = slices.DeleteFunc(h.under, func(u under) bool { return u.ctx == ctx })
+	h.ending.under = slices.DeleteFunc(h.ending.under, func(u under) bool { return u.ctx == ctx })
 }
 
 // Release releases the lease and waits until Redis has confirmed the release.
@@ -164,12 +178,13 @@ func (h *Lease) stuck(kind core.EventKind) core.Event {
 // finish ends the contexts of the term. Only the loop calls it.
 func (h *Lease) finish(err error) {
 	h.mu.Lock()
-	if h.ended == nil {
-		h.ended = err
+	e := h.end()
+	if e.err == nil {
+		e.err = err
 	}
-	err = h.ended
-	under := h.under
-	h.under = nil
+	err = e.err
+	under := e.under
+	e.under = nil
 	h.mu.Unlock()
 	for _, u := range under { // without the lock: ending a context may run code of the caller's
 		u.end(err)
@@ -179,7 +194,7 @@ func (h *Lease) finish(err error) {
 func (h *Lease) over() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.ended != nil
+	return h.ending != nil && h.ending.err != nil
 }
 
 func (h *Lease) lostError(reason string) error {

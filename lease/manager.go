@@ -295,8 +295,8 @@ type doing struct {
 func (h *Lease) lost() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ended == nil || errors.Is(h.ended, ErrStopped) {
+	if h.ending == nil || errors.Is(h.ending.err, ErrStopped) {
 		return nil
 	}
-	return h.ended
+	return h.ending.err
 }

@@ -9,6 +9,7 @@ type keeper struct {
 	entries *entries
 	silence *silence
 	holder  *holder
+	stuck   map[string][]int64 // by lease: the fences of its terms whose work has not ended
 }
 
 // want acquires the lease id for a user.
@@ -30,7 +31,7 @@ func (p *keeper) tryAcquire(l *lease) {
 	case p.own.Leaving() || !p.own.Started():
 		p.refuse(l, refused{cause: CauseDrain})
 		return
-	case len(l.stuck) > 0:
+	case l.stuck:
 		p.refuse(l, refused{cause: CauseStuck})
 		return
 	case until != 0:
@@ -120,16 +121,13 @@ func (p *keeper) wakeLease(l *lease, at Time) {
 		p.retryRelease(l)
 	case idle:
 		switch {
-		case len(l.stuck) > 0:
+		case l.stuck:
 			p.announce(l)
 		case l.unwanted() && !l.unanswered:
 			p.entries.forget(l)
 		case p.silence.on:
 			// While Redis is silent, the grant would not arrive.
 			p.timers.armLease(l, p.k.Now()+Time(p.cfg.MaxProbe))
-		case l.next == nextTurn:
-			l.will(nextAcquire)
-			p.timers.armLease(l, p.k.Now()+Time(max(p.stagger(l), p.cfg.Stagger)))
 		case l.next == nextRead || l.unwanted() || p.k.Now() > at+Time(p.cfg.Lead):
 			p.observe(l) // also if this instance slept past its turn
 		default:

@@ -22,6 +22,7 @@ func (c *Core) answer(a *Answer) {
 		c.failed(in, a)
 		return
 	}
+	c.req.took = int64(c.k.Now() - in.op.Sent)
 	c.heard(in)
 	c.learn(in, a, about)
 	if c.paces.settled(in, a) && in.op.Kind == OpBeat { // without a heartbeat, the others may have released nothing to it

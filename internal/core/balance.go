@@ -63,9 +63,7 @@ func (b *balancer) balance(seq uint64, changed bool) {
 // them.
 func (b *balancer) askRedis() {
 	for _, i := range b.table.Denied() {
-		if l := b.entries.entry(i); l.Op() == 0 {
-			b.holder.requestRenew(l)
-		}
+		b.holder.renew(b.entries.entry(i))
 	}
 }
 
@@ -138,7 +136,7 @@ func (b *balancer) takeUp(i int32) (free bool) {
 	o, l := b.table.Owner(i), b.entries.entry(i)
 	switch {
 	case l != nil && b.decided(l, o):
-		return o == place.Nobody && len(l.stuck) == 0
+		return o == place.Nobody && !l.stuck
 	case o == 0: // ours in Redis without a term here: an attempt was not answered
 		b.keeper.tryAcquire(b.entries.placed(i))
 	case o != place.Nobody:
@@ -154,7 +152,7 @@ func (b *balancer) takeUp(i int32) (free bool) {
 
 // decided reports whether l, of owner o, needs no action of takeUp: it is held, stuck, under way, or waited for already.
 func (b *balancer) decided(l *lease, o int32) bool {
-	return l.Phase() != idle || len(l.stuck) > 0 || l.place && o != 0 && (o > 0 || !b.givenBack(l))
+	return l.Phase() != idle || l.stuck || l.place && o != 0 && (o > 0 || !b.givenBack(l))
 }
 
 // givenBack reports whether l, found free, had an owner that must have released it before its expiry. The key of another program has no
@@ -186,7 +184,7 @@ func (b *balancer) watch(o int32) {
 	}
 	for _, i := range b.table.Owned(o) {
 		l := b.entries.lease(b.table.ID(i))
-		if l.Phase() == idle && len(l.stuck) == 0 && !l.place {
+		if l.Phase() == idle && !l.stuck && !l.place {
 			l.place = true
 			b.keeper.observe(l)
 		}

@@ -21,7 +21,8 @@ func New(cfg Config) *Core {
 	b := newBase(cfg.WithDefaults())
 	c := &Core{base: b, entries: &entries{base: b, leases: map[string]*lease{}}, silence: &silence{base: b}}
 	c.holder = &holder{base: b, entries: c.entries, silence: c.silence}
-	c.keeper = &keeper{base: b, entries: c.entries, silence: c.silence, holder: c.holder}
+	c.keeper = &keeper{base: b, entries: c.entries, silence: c.silence, holder: c.holder,
+		stuck: map[string][]int64{}}
 	c.balancer = &balancer{base: b, entries: c.entries, holder: c.holder, keeper: c.keeper}
 	c.heartbeats = &heartbeats{base: b, entries: c.entries, balancer: c.balancer}
 	return c

@@ -65,7 +65,7 @@ func (e *entries) stands(id string, i int32) (entered, held bool) {
 		return false, false
 	}
 	l.session = i
-	if i == place.Nobody && l.unanswered && l.Phase() == idle && len(l.stuck) == 0 {
+	if i == place.Nobody && l.unanswered && l.Phase() == idle && !l.stuck {
 		l.will(nextRead)
 		e.timers.armLease(l, e.k.Now()+Time(e.cfg.MaxProbe))
 	}

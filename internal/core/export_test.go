@@ -65,7 +65,7 @@ func (c *Core) asleep() error {
 	}
 	for _, l := range c.entries.leases {
 		switch {
-		case len(l.stuck) > 0 && l.Phase() == idle: // its work wakes it
+		case l.stuck && l.Phase() == idle: // its work wakes it
 			if l.next != nextNothing || l.Op() != 0 {
 				return fmt.Errorf("%s is stuck, %s, and waits for op %d", l.ID(), l.state(), l.Op())
 			}

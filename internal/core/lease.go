@@ -9,23 +9,22 @@ import (
 type lease struct {
 	term.Term
 
-	heir   heir   // releasing, yielding: the next owner
+	heir   string // releasing, yielding: the instance that should take it, "": the first in order; this one: none, its session is gone
 	past   string // idle, acquiring: its last owner, if since is known
 	holder string // idle: its owner at the last read or notice
 
 	exp   Time // idle: when the holder's lease expires, as far as known
 	since Time // yielding: when TellYield was sent; releasing: when it was given back; idle, acquiring: see Vacancy.Since
 
-	due Time   // when its timer fires, or fired last
 	gen uint32 // of its timer
 	pos int32  // owned: index in Core.held
 
 	session int32 // index in fleet.sessions, nobody if it is not one of them
 
 	next  next
-	cause Cause   // yielding: why
-	stuck []int64 // fences of its terms whose work has not ended: it is not acquired before that
+	cause Cause // yielding: why
 
+	stuck      bool // work under a term has not ended, see keeper.stuck: it is not acquired before that
 	want       bool // a user wants it
 	wait       bool // and waits until it is held
 	place      bool // placement wants it
@@ -35,34 +34,12 @@ type lease struct {
 	givenBack  bool // idle, acquiring: its last owner gave it back
 }
 
-// heir is the instance that should take a released lease.
-type heir struct {
-	id   string // "": the first in order
-	none bool   // no instance, because its session is gone
-}
-
-// peer returns h as the notice of a release encodes it: the releasing instance itself means that no instance should take the lease.
-func (h heir) peer(self string) string {
-	if h.none {
-		return self
-	}
-	return h.id
-}
-
-func heirNamed(peer, from string) heir {
-	if peer == from {
-		return heir{none: true}
-	}
-	return heir{id: peer}
-}
-
 // next is the planned next action on a lease. For an idle lease, its timer says when.
 type next uint8
 
 const (
 	nextNothing next = iota // the answer under way decides
 	nextRead                // idle: read it when the timer fires
-	nextTurn                // idle: when the timer fires, wait for this instance's turn, then acquire it
 	nextAcquire             // idle: acquire it when the timer fires
 	nextAgain               // acquiring: a notice of a release arrived meanwhile; if the answer is held, acquire it again
 	nextInherit             // acquiring: it was released to this instance; if the answer is held, run a discovery
@@ -81,7 +58,7 @@ const (
 
 // nextsOf lists the only valid states of a lease, by its phase.
 var nextsOf = [...][nexts]bool{
-	idle:      {nextNothing: true, nextRead: true, nextTurn: true, nextAcquire: true},
+	idle:      {nextNothing: true, nextRead: true, nextAcquire: true},
 	acquiring: {nextNothing: true, nextAgain: true, nextInherit: true},
 	owned:     {nextNothing: true, nextYield: true},
 	releasing: {nextNothing: true},
@@ -89,7 +66,7 @@ var nextsOf = [...][nexts]bool{
 
 var (
 	phaseNames = [...]string{idle: "idle", acquiring: "acquiring", owned: "owned", releasing: "releasing"}
-	nextNames  = [...]string{nextNothing: "nothing", nextRead: "read", nextTurn: "turn", nextAcquire: "acquire", nextAgain: "again",
+	nextNames  = [...]string{nextNothing: "nothing", nextRead: "read", nextAcquire: "acquire", nextAgain: "again",
 		nextInherit: "inherit", nextYield: "yield"}
 )
 

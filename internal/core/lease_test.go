@@ -55,7 +55,7 @@ func TestOnlyWillSetsWhatIsNext(t *testing.T) {
 	if l.will(nextYield); got != "" {
 		t.Errorf("a listed state is told: %s", got)
 	}
-	if l.will(nextTurn); got != " owned/turn" {
+	if l.will(nextRead); got != " owned/read" {
 		t.Errorf("told %q of a state that is not listed", got)
 	}
 }

@@ -57,11 +57,12 @@ func (b *balancer) mayHave(ids []string) bool {
 	return !b.k.Replicated() || slices.ContainsFunc(ids, owns)
 }
 
-func (n *Notice) heir(k int) heir {
+// heir returns the instance that should take the k-th released lease, "" for the first in order, n.From for none.
+func (n *Notice) heir(k int) string {
 	if k < len(n.Peers) {
-		return heirNamed(n.Peers[k], n.From)
+		return n.Peers[k]
 	}
-	return heir{}
+	return ""
 }
 
 // taken handles a notice that owner acquired id, which is session i or nobody's.
@@ -75,7 +76,7 @@ func (b *balancer) taken(id string, i int32, owner string) {
 		return
 	}
 	b.table.Said(i, b.table.Shown(owner))
-	if l == nil || l.Phase() != idle || len(l.stuck) > 0 {
+	if l == nil || l.Phase() != idle || l.stuck {
 		return
 	}
 	l.holder = owner
@@ -90,9 +91,9 @@ func (b *balancer) taken(id string, i int32, owner string) {
 
 // freed handles a notice that from released id, which is session i or nobody's. The heir acquires it at once, or without one the target.
 // An instance whose user wants the lease does too. The others leave it to the heir for a moment and then follow in order.
-func (b *balancer) freed(id string, i int32, from string, to heir) {
+func (b *balancer) freed(id string, i int32, from, to string) {
 	l := b.entries.entryOf(id, i)
-	if l != nil && (l.Phase() != idle || len(l.stuck) > 0) {
+	if l != nil && (l.Phase() != idle || l.stuck) {
 		if l.Phase() == acquiring {
 			l.vacant(Vacancy{Since: b.k.Now(), Owner: from, GivenBack: true})
 			l.will(nextAgain) // the answer under way may be older than the release
@@ -109,7 +110,7 @@ func (b *balancer) freed(id string, i int32, from string, to heir) {
 		b.table.Discover(place.DiscoverUnknown)
 		return
 	}
-	if to.none {
+	if to == from {
 		b.table.Said(i, "") // its session is gone or paused, as a discovery will show
 		b.table.Discover(place.DiscoverToNobody)
 		return
@@ -118,32 +119,34 @@ func (b *balancer) freed(id string, i int32, from string, to heir) {
 }
 
 // leftTo is freed for session i under placement, whose entry is l, nil without one. For placement, the heir is the owner already.
-func (b *balancer) leftTo(i int32, l *lease, from string, to heir) {
-	b.table.Said(i, b.table.Shown(to.id))
-	inLine := l != nil && l.place && l.holder == "" && (l.next == nextTurn || l.next == nextAcquire)
+func (b *balancer) leftTo(i int32, l *lease, from, to string) {
+	b.table.Said(i, b.table.Shown(to))
+	follows := b.table.Follows(i)
+	if l == nil && to != b.cfg.Instance && b.members.Fresh(to) && follows > b.cfg.StaggerMax {
+		return // enough others would follow, and the heir's heartbeat is watched
+	}
+	inLine := l != nil && l.place && l.holder == "" && l.next == nextAcquire
 	l = b.entries.placed(i)
 	l.holder = ""
 	l.exp = b.k.Now()
 	l.vacant(Vacancy{Since: b.k.Now(), Owner: from, GivenBack: true})
-	if to.id == b.cfg.Instance {
+	if to == b.cfg.Instance {
 		b.keeper.retry(l)
 		if l.Phase() == acquiring {
 			l.will(nextInherit)
 		}
 		return
 	}
-	waiting := len(b.entries.leases) - len(b.entries.held)
-	turn, wait := nextTurn, b.pause.Heir(waiting) // after that, most have a notice of the acquisition and need no turn
-	if to.id == "" {
-		turn, wait = nextAcquire, b.keeper.stagger(l)
+	wait := b.pause.Heir(b.req.took) + b.pause.Turn(follows)
+	if to == "" {
+		wait = b.keeper.stagger(l)
 	}
-	switch at := b.k.Now() + Time(wait); {
+	switch {
 	case wait == 0:
 		b.keeper.retry(l)
-	case inLine && (to.id != "" || l.due <= at): // a repeated notice does not postpone the turn
-	default:
+	case !inLine: // a repeated notice does not postpone the turn
 		l.Cancel()
-		l.will(turn)
-		b.timers.armLease(l, at)
+		l.will(nextAcquire)
+		b.timers.armLease(l, b.k.Now()+Time(wait))
 	}
 }

@@ -22,7 +22,7 @@ func (p *keeper) drop(id string, cause Cause) {
 		l.place = false
 	case idle:
 		l.place = false
-		if !l.unanswered && len(l.stuck) == 0 {
+		if !l.unanswered && !l.stuck {
 			p.entries.forget(l)
 		}
 	}
@@ -32,23 +32,31 @@ func (p *keeper) drop(id string, cause Cause) {
 func (p *keeper) release(l *lease, cause Cause) {
 	switch cause {
 	case CauseDrain:
-		l.heir = heir{id: p.table.HeirOf(l.session)}
+		l.heir = p.table.HeirOf(l.session)
 	case CauseRebalance:
 		if p.k.Now()-l.since >= Time(p.cfg.Discovery/10) && l.session != place.Nobody { // its work took long to end
-			l.heir.id = p.table.HeirNow(l.session, l.heir.id)
+			l.heir = p.table.HeirNow(l.session, l.heir)
 		}
 	case CauseUnwanted:
-		l.heir = heir{none: true}
+		l.heir = p.cfg.Instance
 	default:
-		l.heir = heir{}
+		l.heir = ""
 	}
 	p.entries.unhold(l, releasing)
 	l.place, l.told = false, false
 	l.since = p.k.Now()
 	p.entries.releasing++
-	p.table.OwnedBy(l.session, l.heir.id)
-	p.tells.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: l.heir.id})
+	p.table.OwnedBy(l.session, p.heir(l))
+	p.tells.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: p.heir(l)})
 	p.requestRelease(l)
+}
+
+// heir returns the instance that should take l, which is released; "" if none is named.
+func (p *keeper) heir(l *lease) string {
+	if l.heir == p.cfg.Instance {
+		return ""
+	}
+	return l.heir
 }
 
 func (p *keeper) requestRelease(l *lease) {
@@ -64,7 +72,7 @@ func (p *keeper) releaseAnswered(in *inflight, a *Answer) {
 		switch r := &a.Results[i]; {
 		case a.Stale:
 			p.requestRelease(l)
-		case r.Outcome == OutLost && r.Owner == p.cfg.Instance && len(l.stuck) > 0:
+		case r.Outcome == OutLost && r.Owner == p.cfg.Instance && l.stuck:
 			p.k.Trace(l.ID(), p.k.TTLOf(OpRelease, &l.Term))
 			p.released(l)
 		case r.Outcome == OutLost && r.Owner == p.cfg.Instance:
@@ -100,11 +108,11 @@ func (p *keeper) released(l *lease) {
 	p.entries.releasing--
 	p.table.Touch(l.session)
 	if l.session != place.Nobody && p.table.Owner(l.session) == 0 {
-		p.table.OwnedBy(l.session, l.heir.id) // a discovery answered meanwhile still showed it as ours
+		p.table.OwnedBy(l.session, p.heir(l)) // a discovery answered meanwhile still showed it as ours
 	}
 	l.vacant(Vacancy{})
 	switch {
-	case len(l.stuck) > 0:
+	case l.stuck:
 		p.block(l)
 	case l.want && !p.own.Leaving():
 		p.tryAcquire(l)
@@ -135,9 +143,8 @@ func (p *keeper) retryRelease(l *lease) {
 // may still go on. A later term of the same lease is not affected.
 func (p *keeper) abandon(id string, fence int64) {
 	l := p.entries.lease(id)
-	if !slices.Contains(l.stuck, fence) {
-		l.stuck = append(l.stuck, fence)
-	}
+	l.stuck = true
+	p.stuck[id] = append(p.stuck[id], fence)
 	switch l.Phase() {
 	case owned:
 		if l.Fence() == fence {
@@ -176,12 +183,15 @@ func (p *keeper) block(l *lease) {
 // recovered lets a lease be acquired again once all stuck work under it has returned.
 func (p *keeper) recovered(id string, fence int64) {
 	l := p.entries.leases[id]
-	if l == nil || len(l.stuck) == 0 {
+	if l == nil || !l.stuck {
 		return
 	}
-	l.stuck = slices.DeleteFunc(l.stuck, func(f int64) bool { return f == fence })
+	p.stuck[id] = slices.DeleteFunc(p.stuck[id], func(f int64) bool { return f == fence })
+	if l.stuck = len(p.stuck[id]) > 0; !l.stuck {
+		delete(p.stuck, id)
+	}
 	switch {
-	case len(l.stuck) > 0 || l.Phase() != idle:
+	case l.stuck || l.Phase() != idle:
 	case l.want: // a user waits for it
 		p.tryAcquire(l)
 	default:

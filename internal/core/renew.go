@@ -100,7 +100,7 @@ func (h *holder) lost(l *lease, cause Cause, owner string) {
 	h.table.OwnedBy(l.session, owner)
 	placed := l.place
 	l.want, l.wait, l.place = false, false, false
-	if len(l.stuck) == 0 {
+	if !l.stuck {
 		h.entries.forget(l)
 	}
 	if placed && !h.silence.on {
@@ -112,12 +112,12 @@ func (h *holder) lost(l *lease, cause Cause, owner string) {
 // instances would work under the lease.
 func (h *holder) yield(l *lease, to string, cause Cause) {
 	l.yielding = true
-	l.heir, l.cause, l.since = heir{id: to}, cause, h.k.Now()
+	l.heir, l.cause, l.since = to, cause, h.k.Now()
 	h.tells.tell(Tell{Kind: TellYield, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: to})
 }
 
 func (h *holder) keep(l *lease, cause Cause) {
-	l.yielding, l.heir = false, heir{}
+	l.yielding, l.heir = false, ""
 	h.tells.tell(Tell{Kind: TellKept, Cause: cause, ID: l.ID(), Fence: l.Fence()})
 }
 

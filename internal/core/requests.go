@@ -17,6 +17,7 @@ type requests struct {
 	queued   [term.Kinds][]*lease // by OpKind
 	underWay inflights
 	sent     []Op     // in this step
+	took     int64    // how long the last answer took
 	asking   []*lease // scratch space of batch
 }
 
@@ -60,7 +61,7 @@ func (r *requests) batchOf(kind OpKind, ttl int64, list []*lease) (rest []*lease
 		}
 		it := r.k.Item(kind, &l.Term)
 		if kind == OpRelease {
-			it.Peer = l.heir.peer(r.cfg.Instance)
+			it.Peer = l.heir
 		}
 		items, leases = append(items, it), append(leases, l)
 		r.k.Await(&l.Term)

@@ -218,7 +218,7 @@ func (c *Core) queued(kind OpKind) bool {
 	case OpLook, OpNews:
 		return c.table.Due()
 	case OpNodes:
-		return c.members.Reading()
+		return c.members.Reading(false)
 	case OpSupersede:
 		return c.k.Supersedes()
 	default:

@@ -265,7 +265,7 @@ func TestTableHasEveryState(t *testing.T) {
 	for p := range nextsOf {
 		for n := range nexts {
 			for flags := range 1 << 4 {
-				l := &lease{Term: termIn(term.Phase(p), flags), next: n, stuck: make([]int64, flags>>2&1), yielding: flags&8 > 0}
+				l := &lease{Term: termIn(term.Phase(p), flags), next: n, stuck: flags&4 > 0, yielding: flags&8 > 0}
 				if nextsOf[p][n] {
 					for _, s := range l.states() {
 						states[s] = true

@@ -54,6 +54,5 @@ type timerHeap struct{ Timers[timer] }
 
 func (h *timerHeap) armLease(l *lease, at Time) {
 	l.gen++
-	l.due = at
 	h.Add(at, timer{kind: timerLease, gen: l.gen, l: l})
 }

@@ -93,10 +93,7 @@ func (w *walk) next() {
 // told tells what a user says: that its work is stuck, or no more, of the present term mostly, and of an earlier one.
 func (w *walk) told(ev Event) {
 	l := w.core.entries.leases[ev.ID]
-	var stuck []int64
-	if l != nil {
-		stuck = l.stuck
-	}
+	stuck := w.core.keeper.stuck[ev.ID]
 	switch {
 	case ev.Kind == EvAbandon && w.core.k.Epoch() == "":
 		ev.Kind = EvTick // there was no term yet

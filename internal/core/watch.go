@@ -14,7 +14,7 @@ func (p *keeper) observe(l *lease) {
 // observeWanted reads every idle lease that a user waits for, because a notice of its release may have been lost.
 func (p *keeper) observeWanted() {
 	for _, id := range slices.Sorted(maps.Keys(p.entries.leases)) {
-		if l := p.entries.leases[id]; l.wait && l.Phase() == idle && len(l.stuck) == 0 {
+		if l := p.entries.leases[id]; l.wait && l.Phase() == idle && !l.stuck {
 			p.observe(l)
 		}
 	}
@@ -22,10 +22,7 @@ func (p *keeper) observeWanted() {
 
 func (p *keeper) observeAnswered(in *inflight, a *Answer) {
 	for i, l := range in.leases {
-		if !p.k.Settles(&in.op, &l.Term) {
-			continue
-		}
-		if l.Phase() != idle {
+		if !p.k.Settles(&in.op, &l.Term) || l.Phase() != idle {
 			continue
 		}
 		switch r := &a.Results[i]; r.Outcome {

@@ -33,10 +33,10 @@ func (l *lease) states() []string {
 		return []string{"releasing"}
 	case l.Phase() == acquiring:
 		return []string{map[next]string{nextNothing: "acquiring", nextAgain: "again", nextInherit: "inherit"}[l.next]}
-	case len(l.stuck) > 0:
+	case l.stuck:
 		return []string{"stuck"}
 	default:
-		return []string{map[next]string{nextNothing: "reading", nextRead: "read", nextTurn: "turn", nextAcquire: "acquire"}[l.next]}
+		return []string{map[next]string{nextNothing: "reading", nextRead: "read", nextAcquire: "acquire"}[l.next]}
 	}
 }
 
@@ -236,11 +236,11 @@ func (w *Witness) heard(n *Notice) func(id string) string {
 			return "taken"
 		case NoticeFreed:
 			switch to := n.heir(k); {
-			case to.none:
+			case to == n.From:
 				return "freed to nobody"
-			case to.id == c.cfg.Instance:
+			case to == c.cfg.Instance:
 				return "freed to it"
-			case to.id != "":
+			case to != "":
 				return "freed to another"
 			default:
 				return "freed to any"

@@ -46,12 +46,9 @@ func (c *Config) ProbeTimeout(n int) int64 {
 // Turn is how long the instance in place k leaves a free lease to those before it. All from StaggerMax on share a turn.
 func (c *Config) Turn(k int) int64 { return int64(min(k, c.StaggerMax)) * c.Stagger }
 
-// HeirMoves is how many leases may change hands within HeirGrace.
-const HeirMoves = 600
-
-// Heir is how long a lease is left to its heir: HeirGrace, and longer if many leases are waited for here, because Redis serves the
-// heirs one after another. If the others did not wait for that, each would request each lease, and delay the heirs further.
-func (c *Config) Heir(waiting int) int64 { return max(1, int64(waiting)/HeirMoves) * c.HeirGrace }
+// Heir is how long a lease is left to its heir: HeirGrace, and longer if the last answer took long. If the others did not wait for a
+// slow Redis, each would request each lease, and delay the heirs further.
+func (c *Config) Heir(took int64) int64 { return max(c.HeirGrace, 2*took) }
 
 // Rejoin is how long an instance that could acquire nothing stays out of the registry, for the n-th time in a row, counted from 0.
 func (c *Config) Rejoin(n int) int64 { return c.TTL << min(n, 4) }

@@ -113,6 +113,19 @@ func (p *placement) Stagger(i int32) int64 {
 	return p.cfg.Turn(k)
 }
 
+// Follows returns this instance's place among those that follow if the heir of session i does not take it. It counts no further than just
+// beyond StaggerMax. It uses the last placement: a new one for each notice would cost too much.
+func (p *placement) Follows(i int32) (k int) {
+	h := p.of.sessions.hashes[i]
+	mine := rank(p.r.Hash(0), h)
+	for n := 0; n < len(p.live) && k <= p.cfg.StaggerMax; n++ {
+		if rank(p.r.Hash(p.live[n]), h) > mine {
+			k++
+		}
+	}
+	return k
+}
+
 // HeirNow returns the instance that session i should go to, which heir requested a while ago. It is heir if heir is still below its
 // quota; otherwise the instance below its quota that ranks i highest; if there is none, heir.
 func (p *placement) HeirNow(i int32, heir string) string {
