@@ -78,9 +78,12 @@ func (c Config) checkEngine() error {
 		return wrong("nodeCmd", "the virtual engine runs our rules or a Go program, and starts no program (flags --node-go, --lease-go)")
 	case !c.onVirtual() && IsGo(c.NodeCmd):
 		return wrong("nodeCmd", "a Go program runs in virtual time: add engine: virtual (flag --engine)")
-	case kind == report.GoNode && (c.System == SystemIntents || c.Topology != TopologySingle):
-		return wrong("nodeCmd", "a Go program polls or elects on one Redis: leave out topology (flag --node-go)")
-	case (kind == report.LeaseNode || kind == report.GoLease) && (c.System != SystemPolling || c.Topology != TopologySingle):
+	case kind == report.GoNode && (c.System == SystemIntents || c.Topology == TopologyCluster):
+		return wrong("nodeCmd", "a Go program polls or elects, on one Redis or with sentinels: use another system or topology (flag --node-go)")
+	case kind == report.GoLease && (c.System != SystemPolling || c.Topology == TopologyCluster):
+		return wrong("leaseCmd", "an adapter keeps leases of polling, on one Redis or with sentinels: leave out system, and topology: %s "+
+			"(flag --lease-go)", TopologyCluster)
+	case kind == report.LeaseNode && (c.System != SystemPolling || c.Topology != TopologySingle):
 		return wrong("leaseCmd", "an adapter keeps leases of polling on one Redis: leave out system and topology (flag --lease-cmd)")
 	case !c.onVirtual() && c.Virtual != (Virtual{}):
 		return wrong("virtual", "these are the virtual engine's surroundings: add engine: virtual (flag --engine)")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,16 +59,28 @@ func TTL() time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// Redis returns a go-redis client with its default options, or, if Careful, with time-outs far below the TTL and without repetitions.
-func Redis() *redis.Client {
+// Redis returns a go-redis client with its default options, or, with care, with time-outs far below the TTL and without repetitions.
+// If Redis has sentinels, they tell it the master.
+func Redis(careful bool) *redis.Client {
 	opt, err := redis.ParseURL(os.Getenv("LEASESTORM_REDIS_URL"))
 	if err != nil {
 		panic(err)
 	}
-	if Careful() {
+	if careful {
 		opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout, opt.MaxRetries = TTL()/10, TTL()/10, TTL()/10, -1
 	}
+	if name, addrs := Sentinels(); name != "" {
+		return redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: name, SentinelAddrs: addrs,
+			DialTimeout: opt.DialTimeout, ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout, MaxRetries: opt.MaxRetries,
+		})
+	}
 	return redis.NewClient(opt)
+}
+
+// Sentinels returns the name of the master and the addresses of the sentinels, "" if there are none.
+func Sentinels() (masterName string, addrs []string) {
+	return os.Getenv("LEASESTORM_MASTER_NAME"), strings.Split(os.Getenv("LEASESTORM_SENTINELS"), ",")
 }
 
 var output sync.Mutex

@@ -7,22 +7,18 @@ package main
 import (
 	"context"
 	"os"
-
-	"github.com/redis/go-redis/v9"
+	"strconv"
 
 	"github.com/leasestorm/leasestorm/contenders/adapter"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
 func main() {
-	opt, err := redis.ParseURL(os.Getenv("LEASESTORM_REDIS_URL"))
-	if err != nil {
-		panic(err)
-	}
 	prefix := os.Getenv("LEASESTORM_LEASE_PREFIX")
+	replicas, _ := strconv.Atoi(os.Getenv("LEASESTORM_REPLICAS")) // 0 without replicas
 	// The client has its default options also with care: the library has time-outs of its own.
-	keeper, err := lease.NewKeeper(redis.NewClient(opt), lease.Config{
-		TTL: adapter.TTL(), LeasePrefix: prefix, InstanceID: os.Getenv("LEASESTORM_INSTANCE"),
+	keeper, err := lease.NewKeeper(adapter.Redis(false), lease.Config{
+		TTL: adapter.TTL(), LeasePrefix: prefix, InstanceID: os.Getenv("LEASESTORM_INSTANCE"), Replicas: replicas,
 	})
 	if err == nil {
 		err = keeper.Start(context.Background())

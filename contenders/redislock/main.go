@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	locks, ttl := redislock.New(adapter.Redis()), adapter.TTL()
+	locks, ttl := redislock.New(adapter.Redis(adapter.Careful())), adapter.TTL()
 	var lock *redislock.Lock
 	adapter.Serve(adapter.Lock{
 		Acquire: func(ctx context.Context, key string) adapter.Answer {

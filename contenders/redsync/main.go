@@ -19,7 +19,7 @@ import (
 
 // servers returns a pool for the Redis of the storm, or for each of five servers behind --proxy R1=… to R5=….
 func servers() (all []pools.Pool) {
-	client := adapter.Redis()
+	client := adapter.Redis(adapter.Careful())
 	for i := 1; os.Getenv(fmt.Sprintf("LEASESTORM_PROXY_R%d", i)) != ""; i++ {
 		opt := *client.Options()
 		opt.Addr = os.Getenv(fmt.Sprintf("LEASESTORM_PROXY_R%d", i))

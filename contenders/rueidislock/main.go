@@ -17,6 +17,9 @@ import (
 
 func main() {
 	prefix, opt := os.Getenv("LEASESTORM_LEASE_PREFIX"), rueidis.MustParseURL(os.Getenv("LEASESTORM_REDIS_URL"))
+	if name, sentinels := adapter.Sentinels(); name != "" {
+		opt.InitAddress, opt.Sentinel.MasterSet = sentinels, name
+	}
 	option := rueidislock.LockerOption{
 		ClientOption: opt, KeyPrefix: strings.TrimSuffix(prefix, ":"), KeyValidity: adapter.TTL(),
 		KeyMajority: 1, NoLoopTracking: true, // as the README advises for one Redis of version 7.0.5 or later

@@ -31,7 +31,7 @@ type lock struct {
 }
 
 func main() {
-	l := &lock{client: adapter.Redis(), ttl: adapter.TTL()}
+	l := &lock{client: adapter.Redis(adapter.Careful()), ttl: adapter.TTL()}
 	adapter.Serve(adapter.Lock{Acquire: l.acquire, Renew: l.renew, Release: l.release})
 }
 

@@ -101,6 +101,7 @@ var questions = []question{
 	{Name: "empty-restart", Asks: "Redis restarts empty", redis: true, times: 4},
 	{Name: "flush", Asks: "FLUSHALL", redis: true, times: 4},
 	{Name: "failover", Asks: "failover to a replica 2 s behind", redis: true, virtual: true},
+	{Name: "old-master", Asks: "an old master lives on for 6.7 TTL", redis: true, virtual: true},
 	{Name: "full", Asks: "full Redis", redis: true, most: 5},
 	{Name: "clock-step", Asks: "clock steps", virtual: true, most: 5},
 	{Name: calm, Asks: "no fault", most: 1},

@@ -60,7 +60,7 @@ func OwnerTarget(of string) string { return Owner + ":" + of }
 // Aims reports whether the fault's target is an owner.
 func (f Fault) Aims() bool {
 	_, ok := aimOf(f.Target)
-	return ok && f.Kind.Scope() == ScopeNode && f.Kind != Join && f.Kind != Leave
+	return ok && (f.Kind.Scope() == ScopeNode || f.Kind == MasterCut) && f.Kind != Join && f.Kind != Leave
 }
 
 func aimOf(target string) (of string, ok bool) {

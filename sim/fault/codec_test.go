@@ -108,6 +108,7 @@ func TestValidateRefuses(t *testing.T) {
 		{[]Fault{{Kind: Leave, Target: "node-3"}, {Kind: Crash, Target: "node-3"}}, ErrInvalid, "fault 2: "},
 		{[]Fault{{Kind: RedisFlush, Target: "node-1"}}, ErrInvalid, `hits "redis"`},
 		{[]Fault{{Kind: CrashAll, Target: "node-1"}}, ErrInvalid, "takes no target"},
+		{[]Fault{{Kind: MasterCut, For: s, Target: Owner}}, ErrInvalid, "takes no target"},
 		{[]Fault{{Kind: KeyDelete, Target: "session-8"}}, ErrInvalid, "session-1 to session-7"},
 		{[]Fault{{At: 2 * s, Kind: RedisFlush}, {At: s, Kind: RedisFlush}}, ErrInvalid, "in order of time"},
 		{[]Fault{{Kind: "meteor"}}, ErrUnknownKind, "choose from crash"},
@@ -120,6 +121,16 @@ func TestValidateRefuses(t *testing.T) {
 		err := Plan{Faults: c.faults}.Validate(Limits{Nodes: 3, Sessions: 7, Storm: 10 * s})
 		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: got %v, want %v that says %q", c.faults, err, c.is, c.says)
+		}
+	}
+}
+
+// In virtual time, an owner may stay with the master that is cut off. A node may not, because it need not own anything.
+func TestMasterCutAims(t *testing.T) {
+	for target, ok := range map[string]bool{"": true, Owner: true, "owner:session-1": true, "owner:session-8": false, "node-1": false} {
+		plan := Plan{Faults: []Fault{{Kind: MasterCut, For: time.Second, Target: target}}}
+		if err := plan.Validate(Limits{Nodes: 3, Sessions: 7, Storm: 10 * time.Second, Virtual: true}); (err == nil) != ok {
+			t.Errorf("%q: %v", target, err)
 		}
 	}
 }

@@ -79,7 +79,8 @@ const (
 	RedisCluster  Kind = "redis-cluster"
 )
 
-// Faults of a Redis with replicas (--topology sentinel or cluster). They take no target, because the engine chooses the server.
+// Faults of a Redis with replicas (--topology sentinel or cluster). They take no target, because the engine chooses the server. In virtual
+// time, MasterCut may name an owner that alone stays with the master.
 const (
 	MasterCut     Kind = "master-cut"     // the master is cut off from replicas and sentinels, but not from all clients
 	Failover      Kind = "failover"       // an operator's failover (SENTINEL FAILOVER)
@@ -106,7 +107,7 @@ const (
 	ScopeNode                   // Target is a node slot, NodeTarget(i)
 	ScopeRedis                  // Target is "redis" or empty
 	ScopeSession                // Target is a session, SessionTarget(i), or empty for the harness's choice
-	ScopeServers                // no target: the engine chooses servers of a replicated Redis
+	ScopeServers                // no target, except of MasterCut: the engine chooses servers of a replicated Redis
 	ScopeElsewhere              // a fault of another engine or a later version; the real engine never injects it
 )
 

@@ -127,6 +127,9 @@ func (v *validator) amounts(f Fault) error {
 func (v *validator) target(f Fault) error {
 	switch f.Kind.Scope() {
 	case ScopeNone, ScopeServers:
+		if v.Virtual && f.Aims() {
+			return v.node(f)
+		}
 		if f.Target != "" {
 			return fmt.Errorf("%w: %s takes no target, got %q", ErrInvalid, f.Kind, f.Target)
 		}

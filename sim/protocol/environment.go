@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/timing"
@@ -44,6 +45,17 @@ func Node(name, system, redisURL, targetURL string) []string {
 		"LEASESTORM_PROTOCOL=" + strconv.Itoa(Version), "LEASESTORM_LOG=debug",
 	}
 }
+
+// Sentinels returns the variables of a node whose Redis has sentinels. ways has, for each address that they name, the node's own.
+func Sentinels(addrs []string, masterName string, ways []string) []string {
+	return []string{
+		"LEASESTORM_SENTINELS=" + strings.Join(addrs, ","), "LEASESTORM_MASTER_NAME=" + masterName,
+		"LEASESTORM_WAYS=" + strings.Join(ways, ","),
+	}
+}
+
+// Replicas returns the variable that says how many replicas Redis is meant to have.
+func Replicas(n int) string { return "LEASESTORM_REPLICAS=" + strconv.Itoa(n) }
 
 // ElectionBeats is the prefix of an election's heartbeats.
 const ElectionBeats = "sovereign:heartbeat:"

@@ -70,7 +70,7 @@ func (s *slot) env() []string {
 	}
 	if w, ok := s.conn.(*proxies); ok {
 		env = append(env, s.run.redis.replicated.env(w)...)
-		env = append(env, "LEASESTORM_REPLICAS="+strconv.Itoa(c.Replicas))
+		env = append(env, protocol.Replicas(c.Replicas))
 	}
 	return append(env, c.NodeEnv...)
 }

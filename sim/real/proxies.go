@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/leasestorm/leasestorm/sim/protocol"
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
@@ -72,10 +73,7 @@ func (p *replicated) env(w *proxies) []string {
 		sentinels = append(sentinels, w.sentinels[i].Addr())
 		table = append(table, s.addr+"="+w.sentinels[i].Addr())
 	}
-	return []string{
-		"LEASESTORM_SENTINELS=" + strings.Join(sentinels, ","), "LEASESTORM_MASTER_NAME=" + masterName,
-		"LEASESTORM_WAYS=" + strings.Join(table, ","),
-	}
+	return protocol.Sentinels(sentinels, masterName, table)
 }
 
 // zonesFault is the fault number under which lines get the effect of zones. No fault of a plan has it.

@@ -14,8 +14,8 @@ func (ss *servers) reaches(h *host, s *server) bool {
 }
 
 // accepts implements backend.
-func (ss *servers) accepts(h *host) (run uint32, ok bool) {
-	s := ss.all[h.route.to]
+func (ss *servers) accepts(h *host, to int32) (run uint32, ok bool) {
+	s := ss.all[to]
 	return s.gen, !s.down && ss.reaches(h, s)
 }
 
@@ -26,8 +26,11 @@ func (ss *servers) subscribes(h *host) bool {
 }
 
 // hearSwitch makes a process learn the master after d, if it reaches a sentinel that knows the master. The process then closes its
-// connections to other servers.
+// connections to other servers. A guest finds the master itself.
 func (ss *servers) hearSwitch(h *host, d int64) {
+	if ss.watched() {
+		return
+	}
 	h.inProcess(d, func() {
 		if r := &h.route; ss.reaches(h, nil) && r.to != ss.master.number && ss.sentinels.r.IntN(8) > 0 {
 			r.told = ss.master.number
@@ -43,7 +46,7 @@ func (ss *servers) hearSwitch(h *host, d int64) {
 // dial implements backend. In most cases, the process learns the current master.
 func (ss *servers) dial(h *host) {
 	r, master := &h.route, ss.master.number
-	if ss.sentinels == nil || !ss.reaches(h, nil) || r.to == master || r.told != master && ss.sentinels.r.IntN(8) == 0 {
+	if ss.sentinels == nil || ss.watched() || !ss.reaches(h, nil) || r.to == master || r.told != master && ss.sentinels.r.IntN(8) == 0 {
 		return
 	}
 	r.to, r.told = master, master

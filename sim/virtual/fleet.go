@@ -441,10 +441,10 @@ func (n *node) subscribed() {
 }
 
 // disconnected implements receiver.
-func (n *node) disconnected() bool {
+func (n *node) disconnected(from *server) bool {
 	g, ok := n.program.(*guestNode)
 	if ok && n.alive {
-		g.disconnect()
+		g.disconnect(from)
 	}
 	return ok
 }

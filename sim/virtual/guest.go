@@ -12,12 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/protocol"
 )
 
-// The addresses that a guest dials. A loopback address is also a Redis that needs no quarantine (Config.Local).
-const (
-	guestRedis      = "10.0.0.1:6379"
-	guestRedisLocal = "127.0.0.1:6379"
-	guestTarget     = "10.0.0.2:80"
-)
+// guestTarget is the address of the target for a guest.
+const guestTarget = "10.0.0.2:80"
 
 // clockCost is the virtual time that one reading of a clock takes, in ns.
 const clockCost = 100
@@ -38,16 +34,16 @@ type guestNode struct {
 
 func (g *guestNode) start() {
 	cfg := &g.n.cfg
-	at := guestRedis
-	if cfg.Local {
-		at = guestRedisLocal
-	}
 	timings, system := cfg.timings(), "polling"
 	keys := protocol.Polling.Environment()
 	if cfg.Lease != "" {
 		system, keys = "election", protocol.Election(cfg.Lease, cfg.TTL)
 	}
-	env := slices.Concat(protocol.Timings(&timings), protocol.Node(g.n.name, system, "redis://"+at+"/0", "http://"+guestTarget), keys)
+	servers := g.n.fleet.servers
+	url := "redis://" + servers.all[0].addr().String() + "/0"
+	env := slices.Concat(
+		protocol.Timings(&timings), protocol.Node(g.n.name, system, url, "http://"+guestTarget), keys, servers.guestEnv(),
+	)
 	g.prog = cfg.Guest(env, g)
 	g.resume()
 }
@@ -106,10 +102,10 @@ func (g *guestNode) died() {
 	g.conns = nil
 }
 
-// disconnect resets the connections to Redis.
-func (g *guestNode) disconnect() {
+// disconnect resets the connections to a server, or to all for nil.
+func (g *guestNode) disconnect(from *server) {
 	for _, c := range slices.Clone(g.conns) {
-		if c.front != nil {
+		if c.front != nil && (from == nil || c.server == from) {
 			c.reset()
 		}
 	}

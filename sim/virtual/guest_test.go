@@ -28,6 +28,11 @@ type naive struct {
 const (
 	toRedis  = 1
 	toTarget = 2
+
+	toSentinel = 3
+
+	guestRedis    = "10.0.0.1:6379"
+	guestSentinel = "10.0.0.1:26379"
 )
 
 func newNaive(env []string, h guest.Host) guest.Program {
@@ -163,9 +168,99 @@ func TestGuests(t *testing.T) {
 	}
 }
 
+// seeker asks a sentinel for the master, and listens whether it changes.
+type seeker struct {
+	*naive
+	at string // address of the master
+}
+
+func newSeeker(env []string, h guest.Host) guest.Program {
+	s := &seeker{naive: newNaive(env, h).(*naive)}
+	s.HangUp(toRedis, true)
+	return s
+}
+
+func (s *seeker) Connected(conn int32, failure string) {
+	switch {
+	case failure != "":
+		s.HangUp(conn, true)
+	case conn == toSentinel:
+		s.h.Write(conn, []byte("SENTINEL GET-MASTER-ADDR-BY-NAME storm\r\nSUBSCRIBE +switch-master\r\n"))
+	default:
+		s.naive.Connected(conn, failure)
+	}
+}
+
+func (s *seeker) Deliver(conn int32, p []byte) {
+	if conn != toSentinel {
+		s.naive.Deliver(conn, p)
+		return
+	}
+	words := strings.Fields(string(p))
+	addr := words[2] + ":" + words[4]
+	if n := len(words); words[2] == "message" {
+		addr = words[n-2] + ":" + words[n-1]
+	}
+	if addr != s.at {
+		s.at = addr
+		s.h.Close(toRedis)
+		s.h.Dial(toRedis, addr)
+	}
+}
+
+func (s *seeker) HangUp(conn int32, reset bool) {
+	if conn == toTarget {
+		s.naive.HangUp(conn, reset)
+		return
+	}
+	if conn == toRedis {
+		s.at = ""
+		s.h.Close(conn)
+	}
+	s.h.Close(toSentinel)
+	s.h.Dial(toSentinel, guestSentinel)
+}
+
+// An owner keeps its lock through a failover of which it learns. While an old master lives on for it, another one acquires the lock.
+func TestGuestsWithSentinels(t *testing.T) {
+	for name, test := range map[string]struct {
+		plan     fault.Fault
+		want     check.Outcome
+		acquires int64
+	}{
+		"failover":   {fault.Fault{Kind: fault.Failover}, check.Unknown, 1},
+		"outage":     {fault.Fault{Kind: fault.RedisOutage, For: 10 * time.Second}, check.Unknown, 1},
+		"old master": {fault.Fault{Kind: fault.MasterCut, Target: fault.Owner, For: 15 * time.Second}, check.Fail, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.plan.At = 5 * time.Second
+			plan := fault.Plan{Version: 1, Faults: []fault.Fault{test.plan}}
+			cfg := Config{
+				Nodes: 3, Sessions: 1, TTL: 3 * time.Second, Poll: 200 * time.Millisecond, Storm: 30 * time.Second, Calm: 10 * time.Second,
+				Guest: newSeeker, Sentinel: true,
+			}
+			var events []history.Event
+			out, err := Run(cfg, plan, 1, func(e history.Event) { events = append(events, e) })
+			if err != nil || out.Fell != "" || len(out.Skipped) > 0 {
+				t.Fatal(err, out.Fell, out.Skipped)
+			}
+			p := params(cfg, plan)
+			p.Foreign = true
+			r, err := check.Judge(p, inOrder(events), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v, _ := r.Verdict("G1"); v.Verdict != test.want || r.Stats.Polls < 180 || r.Stats.Acquires != test.acquires {
+				t.Errorf("G1 is %s: %s; %+v", v.Verdict, v.Detail, r.Stats)
+			}
+		})
+	}
+}
+
 // asker sends a command whenever it is connected. "" stands for the key of the epoch.
 type asker struct {
 	naive
+	at   string
 	ask  []string
 	said string // to the last command
 }
@@ -181,14 +276,16 @@ func (a *asker) start(env []string, h guest.Host) guest.Program {
 		}
 	}
 	a.h = h
-	h.Dial(toRedis, guestRedis)
+	h.Dial(toRedis, a.at)
 	return a
 }
 
 // The epoch of an election is at the key that its members are told, so a bootstrapped Redis elects without a quarantine. A Redis that
-// loads its data still serves connections and subscriptions.
+// loads its data still serves connections and subscriptions. Replicas acknowledge, and a sentinel tells of a failover.
 func TestGuestsAsk(t *testing.T) {
 	loading := fault.Fault{At: time.Second, Kind: fault.RedisLoading, Ms: 5000}
+	failover := fault.Fault{At: 2 * time.Second, Kind: fault.Failover}
+	const switched = "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$33\r\nstorm 10.0.0.1 6379 10.0.0.1 638"
 	for name, test := range map[string]struct {
 		lease string
 		ask   []string
@@ -200,11 +297,21 @@ func TestGuestsAsk(t *testing.T) {
 		"read, loading":        {"", []string{"GET", ""}, []fault.Fault{loading}, "-LOADING"},
 		"hello, loading":       {"", []string{"HELLO", "2"}, []fault.Fault{loading}, "*14\r\n"},
 		"subscribe, loading":   {"", []string{"SUBSCRIBE", "news"}, []fault.Fault{loading}, "*3\r\n$9\r\nsubscribe"},
+		"wait":                 {"", []string{"WAIT", "2", "100"}, nil, ":2\r\n"},
+		"wait for too many":    {"", []string{"WAIT", "3", "100"}, nil, ":2\r\n"},
+		"wait at a replica":    {"", []string{"WAIT", "2", "100"}, nil, "-ERR WAIT cannot be used with replica"},
+		"failover":             {"", []string{"SUBSCRIBE", "+switch-master"}, []fault.Fault{failover}, switched},
 	} {
-		a := asker{ask: test.ask}
+		a := asker{ask: test.ask, at: guestRedis}
+		switch name {
+		case "failover":
+			a.at = guestSentinel
+		case "wait at a replica":
+			a.at = "10.0.0.1:6381"
+		}
 		_, err := Run(Config{
 			Nodes: 1, Sessions: 1, Lease: test.lease, Candidates: test.lease != "", TTL: 3 * time.Second, Storm: 3 * time.Second,
-			Calm: time.Second, Guest: a.start,
+			Calm: time.Second, Guest: a.start, Sentinel: strings.HasPrefix(name, "wait") || a.at == guestSentinel,
 		}, fault.Plan{Version: 1, Faults: test.plan}, 1, nil)
 		if err != nil || !strings.HasPrefix(a.said, test.want) {
 			t.Errorf("%s: %q, %v", name, a.said, err)

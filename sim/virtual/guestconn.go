@@ -16,9 +16,11 @@ type guestConn struct {
 	closed bool
 	backAt int64 // true time at which the last bytes for the program arrive
 
-	front *redis.Front // nil: a connection to the target
-	todo  [][]string
-	busy  bool
+	server *server
+	front  *redis.Front // nil: a connection to the target
+	todo   [][]string
+	busy   bool
+	wrote  int // offset of its last write in the stream for replicas
 
 	in   []byte // for the target
 	poll int32  // at the target; -1: none
@@ -34,19 +36,21 @@ type guestBatch struct {
 
 // Dial implements guest.Host.
 func (g *guestNode) Dial(id int32, addr string) {
-	c, h := &guestConn{g: g, id: id, poll: -1}, &g.n.host
+	c, h := &guestConn{g: g, id: id, poll: -1, server: g.n.fleet.servers.at(addr)}, &g.n.host
 	g.conns = append(g.conns, c)
 	failure, delay := "", g.n.hop()
-	switch addr {
-	case guestRedis, guestRedisLocal:
+	switch {
+	case c.server != nil:
 		delay = h.net.delay(&h.link, 0)
-		if _, open := h.net.servers.accepts(h); h.link.cut > 0 || !open {
+		if _, open := h.net.servers.accepts(h, c.server.number); h.link.cut > 0 || !open {
 			failure = textRefused
 			break
 		}
-		c.front = g.n.fleet.servers.master.Connect(c.pushed)
-	case guestTarget:
-	default:
+		c.front = c.server.Connect(c.pushed)
+		if c.server.Config.Watch == nil {
+			h.route.to = c.server.number
+		}
+	case addr != guestTarget:
 		failure = textRefused
 	}
 	g.later(delay, c, func() { g.prog.Connected(id, failure) })
@@ -164,13 +168,19 @@ func (s *server) obey(m *message) {
 	s.Loading = s.loading > 0
 	for len(m.batch) > 0 {
 		s.set.out.Commands++
+		before := s.offset()
 		out, wait := m.conn.front.Execute(s.set.t, m.batch[0])
+		if s.offset() > before {
+			m.conn.wrote = s.offset()
+		}
 		s.feedBlocked()
 		if wait != nil {
-			if s.blocks(m, wait) {
+			acks, enough := s.acks(m.conn, wait)
+			if !enough && s.blocks(m, wait) {
 				return
 			}
-			out = m.conn.front.Resume(nil)
+			m.since = 0
+			out = m.conn.front.Resume(acks)
 		}
 		m.bytes, m.batch = append(m.bytes, out...), m.batch[1:]
 	}
@@ -182,7 +192,7 @@ const sweepEvery = int64(100 * time.Millisecond)
 
 // sweep deletes expired keys, of which guests that track them learn.
 func (s *server) sweep() {
-	if !s.down && s.hold == 0 {
+	if !s.down && s.hold == 0 && !s.follows() {
 		s.Sweep(s.set.t)
 	}
 	s.set.after(sweepEvery, s.sweep)
@@ -194,7 +204,6 @@ func (s *server) blocks(m *message, wait *redis.WaitFor) bool {
 		m.since = s.set.t
 	}
 	if s.set.t-m.since >= wait.Block*int64(time.Millisecond) {
-		m.since = 0
 		return false
 	}
 	s.set.net.post(s.set.t+int64(time.Millisecond), evExec, m)

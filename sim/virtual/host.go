@@ -41,8 +41,9 @@ type receiver interface {
 	finished(m *message, a core.Answer)
 	// subscribed is called when the process may receive notices, and may have missed some.
 	subscribed()
-	// disconnected is called when the process loses its connections. True: it sees to them itself, and has no subscription here.
-	disconnected() bool
+	// disconnected is called when the process loses its connections to a server or, for nil, to all. True: it sees to them itself, and has
+	// no subscription here.
+	disconnected(from *server) bool
 }
 
 // subscription is a connection of a process on which a server sends notices.
@@ -118,14 +119,18 @@ func (h *host) send(op *core.Op) {
 func (h *host) depart(m *message) {
 	l := &h.link
 	l.sent += h.net.commands(m)
-	run, open := h.net.servers.accepts(h)
+	to := h.route.to
+	if m.conn != nil {
+		to = m.conn.server.number
+	}
+	run, open := h.net.servers.accepts(h, to)
 	if l.cut > 0 || !open {
 		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailUnsent, Text: textRefused, Results: m.ans.Results}
 		h.net.post(h.t+h.net.delay(l, 0), evReply, m)
 		h.net.servers.dial(h)
 		return
 	}
-	m.run, m.to = run, h.route.to
+	m.run, m.to = run, to
 	m.refs++
 	l.flight = append(l.flight, m)
 	if m.conn == nil && h.loses(h.cfg.Net.Lost) {
@@ -198,7 +203,7 @@ func (h *host) reset() {
 
 // deafen ends the subscription. The process retries.
 func (h *host) deafen() {
-	if h.receiver.disconnected() {
+	if h.receiver.disconnected(nil) {
 		return
 	}
 	h.sub.close()

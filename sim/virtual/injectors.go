@@ -219,9 +219,16 @@ func (s *injection) denial() *int {
 
 func serverInjectors() map[fault.Kind]injector {
 	rejoin := func(st *storm, s *injection) { st.servers.sentinels.rejoin(s.zone()) }
+	isolate := func(st *storm, s *injection) {
+		var with *host
+		if s.Aims() {
+			with = &st.fleet.nodes[s.node].host
+		}
+		st.servers.sentinels.isolate(s.server.peer, s.zone(), with)
+	}
 	failOver := func(st *storm, _ *injection) { st.servers.sentinels.failOver(st.servers.sentinels.home) }
 	return map[fault.Kind]injector{
-		fault.MasterCut:     {func(st *storm, s *injection) { st.servers.sentinels.isolate(s.server.peer, s.zone()) }, rejoin},
+		fault.MasterCut:     {isolate, rejoin},
 		fault.Failover:      {failOver, nil},
 		fault.FailoverTwice: {failOver, failOver},
 		fault.ReplicaCut:    {func(_ *storm, s *injection) { s.server.peer.zone = s.zone() }, rejoin},

@@ -27,8 +27,8 @@ type network struct {
 
 // backend is the servers, as the network knows them. A host is connected to one of them.
 type backend interface {
-	// accepts reports whether a host reaches its server, and returns the generation of that server's process.
-	accepts(h *host) (run uint32, ok bool)
+	// accepts reports whether a host reaches a server, and returns the generation of that server's process.
+	accepts(h *host, to int32) (run uint32, ok bool)
 	// subscribes reports whether a host can subscribe at its server.
 	subscribes(h *host) bool
 	// dial is called when a host connects anew.

@@ -28,6 +28,7 @@ type sentinels struct {
 	timeout   int64    // time out of sight until a master is replaced, ns; in a cluster cluster-node-timeout
 	patience  int      // a check redirects a server with a probability of 1 / patience
 	cluster   *cluster // nil: sentinels decide
+	watcher   *server  // sentinel of the guests; nil: there are none
 
 	serves bool   // the master can acknowledge writes, as recorded in history
 	lived  string // its life, as recorded
@@ -70,6 +71,9 @@ func (ss *servers) replicate(seed uint64) {
 	ss.sentinels.home, first.peer.told = first.peer.shard, true
 	if ss.cfg.Cluster {
 		ss.sentinels.formCluster()
+	}
+	if ss.cfg.Guest != nil {
+		ss.sentinels.addWatcher()
 	}
 }
 
@@ -127,9 +131,7 @@ func (p *peer) demote(m *peer) {
 	p.follow(m)
 	if was && !p.se.servers.clustered() && p.se.r.IntN(4) > 0 {
 		for _, n := range p.se.servers.net.hosts {
-			if n.route.to == p.s.number {
-				n.reset()
-			}
+			p.s.hangUp(n)
 		}
 	}
 }
@@ -152,6 +154,7 @@ func (se *sentinels) failOver(sh *shard) {
 		return
 	}
 	best.promote()
+	before := sh.master
 	sh.master, sh.lost = best, 0
 	se.announce(best)
 	if sh != se.home {
@@ -160,6 +163,10 @@ func (se *sentinels) failOver(sh *shard) {
 	best.takeSlot()
 	se.servers.master = best.s
 	se.retap()
+	if se.watcher != nil {
+		se.watcher.Switched(before.s.addr())
+		return
+	}
 	se.tellClients()
 }
 
@@ -178,31 +185,25 @@ func (se *sentinels) tellClients() {
 }
 
 // isolate puts a master, sometimes with replicas, into a zone of its own. Some clients reach only this zone, some only the other
-// servers, and some reach all servers.
-func (se *sentinels) isolate(m *peer, zone int32) {
+// servers, and some reach all servers. With a host, this one reaches only the master, and the others only the other servers.
+func (se *sentinels) isolate(m *peer, zone int32, with *host) {
 	r := se.r
 	m.zone = zone
 	for _, x := range se.peers {
-		if x.shard == m.shard && x.of != nil && r.IntN(3) == 0 {
+		if x.shard == m.shard && x.of != nil && with == nil && r.IntN(3) == 0 {
 			x.zone = zone
 		}
 	}
 	cut, both := r.IntN(4), r.IntN(4) // bounds of a draw of five
 	for _, n := range se.servers.net.hosts {
 		switch i := r.IntN(5); {
-		case i <= cut:
+		case with != nil && n != with:
+		case with != nil, i <= cut:
 			n.route.zone, n.route.anywhere = zone, false
 		case i <= cut+both:
 			n.route.zone, n.route.anywhere = zone, true
 		}
-		if !se.servers.reaches(n, se.servers.all[n.route.to]) {
-			n.reset()
-		}
-		for _, o := range se.servers.all {
-			if se.servers.clustered() && !se.servers.reaches(n, o) {
-				o.cutOff(n)
-			}
-		}
+		se.servers.part(n)
 	}
 }
 

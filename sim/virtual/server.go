@@ -355,9 +355,8 @@ func (s *server) kill() {
 	s.waiting = nil
 	s.unblockAll()
 	for _, n := range s.set.net.hosts {
-		if n.route.to == s.number {
-			n.reset()
-		} else if s.peer != nil {
+		s.hangUp(n)
+		if s.peer != nil {
 			s.cutOff(n)
 		}
 	}

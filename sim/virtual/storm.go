@@ -150,7 +150,7 @@ func (st *storm) aim(s *injection) bool {
 	case fault.ScopeRedis:
 		return !st.servers.master.down
 	case fault.ScopeServers:
-		return st.aimServer(s)
+		return st.aimServer(s) && (!s.Aims() || st.aimNode(s))
 	}
 	return true
 }

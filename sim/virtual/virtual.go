@@ -96,7 +96,7 @@ type Config struct {
 	// Foreign returns the machine of an instance of another program, or nil for an instance that uses the library.
 	Foreign func(Instance) foreign.Machine
 
-	// Guest starts the instances as unmodified programs, which speak the node protocol. They need one Redis. Output receives what they
+	// Guest starts the instances as unmodified programs, which speak the node protocol. They know no Cluster. Output receives what they
 	// write to standard error, and may be nil.
 	Guest  guest.Starter
 	Output func(node string, p []byte)
@@ -274,8 +274,8 @@ func (c Config) Validate() error {
 		return bad("Sentinel and Cluster are both set; one of them is possible")
 	case c.Cluster && c.Intents != nil:
 		return bad("Intents know no Cluster")
-	case c.Guest != nil && (c.replicated() || c.Intents != nil):
-		return bad("Guest needs one Redis, and polling or an election")
+	case c.Guest != nil && (c.Cluster || c.Intents != nil):
+		return bad("Guest knows no Cluster, and needs polling or an election")
 	}
 	if err := c.timings().Check(c.LongPolls, 0); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)

@@ -71,11 +71,13 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	w.net.servers, w.fleet.oracle, w.fleet.newProgram = w.servers, w.oracle, w.newProgram
 	w.servers.named, w.servers.granted, w.servers.emptied = w.app.named, w.fleet.thawWitness, w.app.restoreSoon
 	w.servers.addFirst(setup)
-	if cfg.Guest != nil {
-		w.servers.master.sweep()
-	}
 	if cfg.replicated() {
 		w.servers.replicate(seed)
+	}
+	if cfg.Guest != nil {
+		for _, s := range w.servers.all {
+			s.sweep()
+		}
 	}
 	if cfg.Intents == nil {
 		for range cfg.Sessions {

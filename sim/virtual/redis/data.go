@@ -59,6 +59,9 @@ type Config struct {
 	Shout   func(text string) // publishes on other channels
 	Named   func(id string)   // called when a lease is first named
 
+	// Watch makes the server a sentinel, which has no keys.
+	Watch func() Watch
+
 	// Guests means that clients are programs with keys of their own. Keys that look like those of an unknown lease are then none. The
 	// sessions are keys.
 	Guests bool

@@ -135,11 +135,10 @@ var unqueued = []string{"EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"}
 
 // refusal returns why Redis does not even queue a command, "" if it does.
 func (f *Front) refusal(name string, args []string) Refusal {
-	v, own := frontVerbs[name]
-	most := v.most
-	least := v.args
+	v, own := f.verb(name)
+	least, most := v.args, v.most
 	if !own {
-		server, known := verbs[name]
+		server, known := f.keyVerb(name)
 		if !known {
 			return unknown(args)
 		}
@@ -175,7 +174,7 @@ var whileLoading = []string{
 }
 
 func (f *Front) run(name string, args []string) Reply {
-	if v, own := frontVerbs[name]; own {
+	if v, own := f.verb(name); own {
 		return v.run(f, args[1:])
 	}
 	return f.shaped(name, args, f.server.Obey(f.t, args))
@@ -183,7 +182,7 @@ func (f *Front) run(name string, args []string) Reply {
 
 // fullName returns the name of a command with its subcommand, if it has any.
 func fullName(name string, args []string) string {
-	if len(args) > 1 && slices.Contains([]string{"CLIENT", "CLUSTER", "COMMAND", "CONFIG", "SCRIPT", "XGROUP", "XINFO"}, name) {
+	if len(args) > 1 && slices.Contains([]string{"CLIENT", "CLUSTER", "COMMAND", "CONFIG", "SCRIPT", "SENTINEL", "XGROUP", "XINFO"}, name) {
 		name += "|" + args[1]
 	}
 	return strings.ToLower(name)

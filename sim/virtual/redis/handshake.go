@@ -42,6 +42,8 @@ func init() {
 		"CONFIG":    {args: 1, run: config},
 		"ROLE":      {run: role},
 		"WAIT":      {args: 2, most: 2, run: wait},
+
+		"SENTINEL": {args: 1, run: sentinel},
 	}
 }
 
@@ -78,10 +80,11 @@ func (f *Front) hello(args []string) Reply {
 	if resp3 {
 		proto = 3
 	}
-	return dict{
-		"server", "redis", "version", version, "proto", proto, "id", f.id, "mode", "standalone", "role", f.server.role(),
-		"modules", []Reply{},
+	out := dict{"server", "redis", "version", version, "proto", proto, "id", f.id, "mode"}
+	if f.server.Config.Watch != nil {
+		return append(out, "sentinel", "modules", []Reply{})
 	}
+	return append(out, "standalone", "role", f.server.role(), "modules", []Reply{})
 }
 
 func (r *Server) role() string {
@@ -92,6 +95,9 @@ func (r *Server) role() string {
 }
 
 func role(f *Front, _ []string) Reply {
+	if w := f.server.Config.Watch; w != nil {
+		return []Reply{"sentinel", []Reply{w().Name}}
+	}
 	if f.server.Readonly > 0 {
 		return []Reply{"slave", "127.0.0.1", int64(6379), "connected", int64(0)}
 	}
@@ -132,10 +138,12 @@ func (f *Front) ping(args []string) Reply {
 }
 
 // wait is WAIT. A server does not know what its replicas acknowledge.
-func wait(_ *Front, args []string) Reply {
+func wait(f *Front, args []string) Reply {
 	n, err := strconv.Atoi(args[0])
 	ms, err2 := strconv.ParseInt(args[1], 10, 64)
 	switch {
+	case f.server.Readonly > 0:
+		return Refusal(textReplicaWaits)
 	case err != nil:
 		return Refusal(textNotInteger)
 	case err2 != nil:
@@ -148,6 +156,9 @@ func wait(_ *Front, args []string) Reply {
 	}
 	return WaitFor{Replicas: n, Block: ms}
 }
+
+const textReplicaWaits = "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is " +
+	"configured to be writable (which is not the default) writes to replicas are just local and are not propagated."
 
 // settings are the answers to CONFIG GET.
 var settings = [][2]string{
@@ -193,6 +204,8 @@ func subcommandRefusal(name string, args []string) Refusal {
 		v, known = clientVerbs[word]
 	case "CONFIG":
 		known = word == "GET" || word == "RESETSTAT"
+	case "SENTINEL":
+		v, known = watchVerbs[word]
 	case "SCRIPT":
 		known = word == "LOAD" || word == "EXISTS" || word == "FLUSH"
 	}
