@@ -36,7 +36,7 @@ func (h *heartbeats) beat() {
 
 // read requests the heartbeats that may have expired or changed.
 func (h *heartbeats) read() {
-	if !h.members.Reading(h.req.underWay.any(OpNodes)) || h.paces.paced(OpNodes) {
+	if !h.members.Reading(h.req.underWay.any) || h.paces.paced(OpNodes) {
 		return
 	}
 	for items := range slices.Chunk(h.members.Reads(), h.cfg.Batch) {

@@ -127,8 +127,7 @@ func (b *balancer) leftTo(i int32, l *lease, from, to string) {
 	}
 	inLine := l != nil && l.place && l.holder == "" && l.next == nextAcquire
 	l = b.entries.placed(i)
-	l.holder = ""
-	l.exp = b.k.Now()
+	l.holder, l.exp = "", b.k.Now()
 	l.vacant(Vacancy{Since: b.k.Now(), Owner: from, GivenBack: true})
 	if to == b.cfg.Instance {
 		b.keeper.retry(l)

@@ -218,7 +218,7 @@ func (c *Core) queued(kind OpKind) bool {
 	case OpLook, OpNews:
 		return c.table.Due()
 	case OpNodes:
-		return c.members.Reading(false)
+		return c.members.Reading(c.req.underWay.any)
 	case OpSupersede:
 		return c.k.Supersedes()
 	default:

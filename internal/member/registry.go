@@ -87,9 +87,11 @@ func (r *Registry) Version() uint64 { return r.version }
 // Looked reports whether a discovery was answered.
 func (r *Registry) Looked() bool { return r.looks > 0 }
 
-// Reading reports whether heartbeats are to be read. During a read, instances that join wait for its end: a fleet that starts at once
-// would otherwise read each heartbeat, in each instance, in a call of its own.
-func (r *Registry) Reading(busy bool) bool { return len(r.unread) > 0 || len(r.joined) > 0 && !busy }
+// Reading reports whether heartbeats are to be read. During a read, instances that join wait for its end: if a fleet starts at once, each
+// instance would otherwise read each heartbeat in a call of its own.
+func (r *Registry) Reading(underWay func(...term.OpKind) bool) bool {
+	return len(r.unread) > 0 || len(r.joined) > 0 && !underWay(term.OpNodes)
+}
 
 // Joined queues a read of the heartbeat of instance id, which a notice said to have joined.
 func (r *Registry) Joined(id string) {
