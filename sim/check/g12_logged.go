@@ -89,7 +89,7 @@ func (g *g12) compare(i *instance, kind history.Kind, events, entries []nodelogs
 	differ = max(differ, -differ)
 	bare := reasons(events) - reasons(entries)
 	switch {
-	case begins && cut && differ <= leases+killedSlack:
+	case begins && cut && (differ <= leases+killedSlack || g.stalled(g.w.now, g.w.now)):
 	case !begins:
 		g.v.Value += int64(max(differ, 1))
 		g.broke(nil, "%s said %q %d times and logged it %d times, with other endpoints or fences", i.who(), kind, len(events), len(entries))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/nodelogs"
@@ -29,8 +30,18 @@ func TestG12OfAHistoryWithoutAnEnd(t *testing.T) {
 			t.Errorf("%s: %s: %s", name, v.Verdict, v.Detail)
 		}
 	}
-	r, err := Judge(storyParams(), sequence(append(events, history.Event{T: 3, Kind: history.Phase, Reason: "end"})), logs)
-	if v, _ := r.Verdict("G12"); err != nil || v.Verdict != Fail {
-		t.Errorf("with an end: %s: %s, %v", v.Verdict, v.Detail, err)
+	end := history.Event{T: int64(10 * time.Second), Kind: history.Phase, Reason: "end"}
+	stall := history.Event{T: int64(4 * time.Second), Until: int64(9 * time.Second), Kind: history.Stall}
+	for name, c := range map[string]struct {
+		events []history.Event
+		want   Outcome
+	}{
+		"with an end":                         {append(events[:2:2], end), Fail},
+		"with an end, while the host stalled": {append(events[:2:2], stall, end), Unknown},
+	} {
+		r, err := Judge(storyParams(), sequence(c.events), logs)
+		if v, _ := r.Verdict("G12"); err != nil || v.Verdict != c.want {
+			t.Errorf("%s: %s: %s, %v", name, v.Verdict, v.Detail, err)
+		}
 	}
 }
