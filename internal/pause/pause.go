@@ -46,9 +46,9 @@ func (c *Config) ProbeTimeout(n int) int64 {
 // Turn is how long the instance in place k leaves a free lease to those before it. All from StaggerMax on share a turn.
 func (c *Config) Turn(k int) int64 { return int64(min(k, c.StaggerMax)) * c.Stagger }
 
-// Heir is how long a lease is left to its heir: HeirGrace, and longer if the last answer took long. If the others did not wait for a
-// slow Redis, each would request each lease, and delay the heirs further.
-func (c *Config) Heir(took int64) int64 { return max(c.HeirGrace, 2*took) }
+// Heir is how long a lease is left to its heir: HeirGrace, and longer if the last answer took long, but not as long as an outage. If the
+// others did not wait for a slow Redis, each would request each lease, and delay the heirs further.
+func (c *Config) Heir(took int64) int64 { return max(c.HeirGrace, min(2*took, c.Discovery/10)) }
 
 // Rejoin is how long an instance that could acquire nothing stays out of the registry, for the n-th time in a row, counted from 0.
 func (c *Config) Rejoin(n int) int64 { return c.TTL << min(n, 4) }
