@@ -40,7 +40,7 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name: "timeout-means-acquired", Breaks: "G1", Seeds: 50,
+		Name: "timeout-means-acquired", Breaks: "G1", Seeds: 200, Scenario: judgedBy(struck(), "G1"),
 		Story: "An acquisition that was not answered is taken as granted.",
 		Core:  grantsUnanswered,
 	},
