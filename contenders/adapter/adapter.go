@@ -60,7 +60,7 @@ func TTL() time.Duration {
 }
 
 // Redis returns a go-redis client with its default options, or, with care, with time-outs far below the TTL and without repetitions.
-// If Redis has sentinels, they tell it the master.
+// If Redis has sentinels, the client asks them for the master.
 func Redis(careful bool) *redis.Client {
 	opt, err := redis.ParseURL(os.Getenv("LEASESTORM_REDIS_URL"))
 	if err != nil {

@@ -90,7 +90,7 @@ func (b *balancer) taken(id string, i int32, owner string) {
 }
 
 // freed handles a notice that from released id, which is session i or nobody's. The heir acquires it at once, or without one the target.
-// An instance whose user wants the lease does too. The others leave it to the heir for a moment and then follow in order.
+// An instance whose user wants the lease does too. A few others leave it to the heir for a moment and then follow in order.
 func (b *balancer) freed(id string, i int32, from, to string) {
 	l := b.entries.entryOf(id, i)
 	if l != nil && (l.Phase() != idle || l.stuck) {

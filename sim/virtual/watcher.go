@@ -54,7 +54,7 @@ func (se *sentinels) addWatcher() {
 	}
 }
 
-// guestEnv returns what a guest is told of the servers.
+// guestEnv returns the variables that name the servers to a guest.
 func (ss *servers) guestEnv() []string {
 	if ss.sentinels == nil {
 		return nil

@@ -92,7 +92,7 @@ func (w Watch) replicas() Reply {
 	return all
 }
 
-// Switched tells the clients of a sentinel that the master was at another address before.
+// Switched publishes to the clients of a sentinel that the master has moved from the address before.
 func (r *Server) Switched(before Addr) {
 	w := r.Config.Watch()
 	r.Publish("+switch-master", strings.Join([]string{w.Name, before.Host, before.Port, w.Master.Host, w.Master.Port}, " "))
