@@ -60,7 +60,9 @@ type Config struct {
 	// DiscoveryInterval is the time between two discoveries. They are a safety
 	// net, because instances announce joins, leaves and releases at once. In
 	// each interval one instance reads the sessions and heartbeats. An instance
-	// reads all leases if it missed an announcement. 0: TTL/3.
+	// reads all leases if it missed an announcement. The first discovery
+	// follows a tenth of the interval after the start, so that a fleet that
+	// starts at once moves no lease. 0: TTL/3.
 	DiscoveryInterval time.Duration
 	// Quarantine is how long Redis grants nothing after it lost its data: the
 	// longest TTL of all instances that share the epoch key. 0: TTL. The first
@@ -140,9 +142,9 @@ type ManagerConfig struct {
 	// Sessions returns the IDs of all sessions to share, without the paused
 	// ones. If Sessions is set, the instance places and acquires sessions by
 	// itself; if it is nil, callers acquire leases on demand. Calls never
-	// overlap, and each must end with its context. If a call fails, the
-	// instance uses the result of the last successful call. Until the first
-	// successful call, the instance does not read Redis, and Health says so. If
+	// overlap; each may take up to a TTL, and must end with its context. Until
+	// a call succeeds, the instance uses the result of the last successful one.
+	// Until the first one succeeds, it acquires nothing, and Health says so. If
 	// the error has a method Skipped() (count int, names []string), the
 	// returned IDs are valid, and Health shows the skipped ones.
 	Sessions func(ctx context.Context) ([]string, error)
@@ -263,6 +265,7 @@ func (c *Config) core() core.Config {
 		Renew:      int64(c.RenewInterval),
 		Discovery:  int64(c.DiscoveryInterval),
 		OpTimeout:  int64(c.OpTimeout),
+		StartDelay: int64(c.DiscoveryInterval) / 10,
 		Quarantine: int64(c.Quarantine),
 	}.WithDefaults()
 }

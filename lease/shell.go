@@ -55,7 +55,7 @@ func startShell(st store, cfg ManagerConfig, keeper bool) *shell {
 	s := &shell{instance: in}
 	s.table = table{in: in, counts: newRenewals()}
 	s.diagnosis = newDiagnosis(in, &s.table)
-	s.source = source{instance: in, diagnosis: &s.diagnosis}
+	s.source = source{instance: in, diagnosis: &s.diagnosis, last: core.NewSessions(nil)}
 	s.requests = requests{instance: in, source: &s.source, outside: make(chan struct{}, outsideMax)}
 	s.announcer = announcer{instance: in, table: &s.table, diagnosis: &s.diagnosis, hub: &s.hub}
 	s.callers = callers{instance: in, table: &s.table, diagnosis: &s.diagnosis, step: s.loop.step, later: s.loop.later}

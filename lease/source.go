@@ -18,25 +18,35 @@ import (
 type source struct {
 	*instance
 	diagnosis *diagnosis
+	underWay  chan listed // the call of Config.Sessions whose result is not in use yet; nil: none
+	read      bool        // a call has succeeded
 	last      *core.Sessions
 	bad       map[string]bool // invalid IDs that were reported
 }
 
+// listed is what a call of Config.Sessions returned.
+type listed struct {
+	ids  []string
+	left *inner.Skipped
+	err  error
+}
+
+var errSlow = errors.New("Config.Sessions has not returned yet")
+
 // sessions returns the sessions to share. When the source fails, its last result stays in use: a broken source must not look like a
-// fleet without sessions, nor like a Redis that does not answer.
+// fleet without sessions, nor like a Redis that does not answer. A call that takes longer than a discovery goes on, for the next one:
+// otherwise the instances of a large fleet that start at once would slow each other down until no call ends in time.
 func (s *source) sessions(ctx context.Context) *core.Sessions {
-	if s.last == nil {
-		s.last = core.NewSessions(nil)
-	}
 	if s.cfg.Sessions == nil {
 		return s.last
 	}
-	deadline, _ := ctx.Deadline()
-	now := time.Now()
-	due := now.Add(deadline.Sub(now) / 2) // the other half of the time is for the discovery itself
-	ctx, cancel := context.WithDeadline(ctx, due)
-	defer cancel()
-	ids, left, err := s.read(ctx, due.Sub(now))
+	if s.read {
+		deadline, _ := ctx.Deadline()
+		half, cancel := context.WithTimeout(ctx, time.Until(deadline)/2) // the other half of the time is for the discovery itself
+		defer cancel()
+		ctx = half
+	}
+	ids, left, err := s.wait(ctx)
 	if s.ctx.Err() != nil {
 		return s.last // Stop has ended the read
 	}
@@ -44,6 +54,7 @@ func (s *source) sessions(ctx context.Context) *core.Sessions {
 	if err != nil {
 		return s.last
 	}
+	s.read = true
 	ids = s.valid(ids, left)
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -65,18 +76,36 @@ type skippedError interface {
 	Skipped() (count int, names []string)
 }
 
-// read calls Config.Sessions, which may take up to patience.
-func (s *source) read(ctx context.Context, patience time.Duration) (ids []string, left *inner.Skipped, err error) {
-	err = s.log.Calls.Call("Config.Sessions", patience, func() (err error) {
-		ids, err = s.cfg.Sessions(ctx)
+// wait waits for a call of Config.Sessions until ctx ends.
+func (s *source) wait(ctx context.Context) ([]string, *inner.Skipped, error) {
+	if s.underWay == nil {
+		done := make(chan listed, 1)
+		s.underWay = done
+		s.workers.Go(func() { done <- s.call() })
+	}
+	select {
+	case r := <-s.underWay:
+		s.underWay = nil
+		return r.ids, r.left, r.err
+	case <-ctx.Done():
+		return nil, nil, errSlow
+	}
+}
+
+// call calls Config.Sessions, which may take up to a TTL.
+func (s *source) call() listed {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.TTL)
+	defer cancel()
+	r := listed{left: &inner.Skipped{}}
+	r.err = s.log.Calls.Call("Config.Sessions", s.cfg.TTL, func() (err error) {
+		r.ids, err = s.cfg.Sessions(ctx)
 		return err
 	})
-	left = &inner.Skipped{}
-	if beside := skippedError(nil); errors.As(err, &beside) {
+	if beside := skippedError(nil); errors.As(r.err, &beside) {
 		count, names := beside.Skipped()
-		left, err = &inner.Skipped{Count: count, Names: slices.Clone(names)}, nil
+		r.left, r.err = &inner.Skipped{Count: count, Names: slices.Clone(names)}, nil
 	}
-	return ids, left, err
+	return r
 }
 
 // valid drops invalid session IDs and reports each once.

@@ -154,3 +154,27 @@ func TestStallsAreWarnedOf(t *testing.T) {
 		}
 	})
 }
+
+// Config.Sessions may take longer than a discovery: a later discovery uses what it returns, at the start too. Calls never overlap.
+func TestSessionsThatAreReadSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		g, _ := reads(t, func(c *ManagerConfig) {
+			c.Sessions = func(ctx context.Context) ([]string, error) {
+				if calls.Add(1) > 1 {
+					t.Error("two calls at once")
+				}
+				defer calls.Add(-1)
+				select {
+				case <-time.After(c.DiscoveryInterval * 5 / 2):
+					return []string{session}, nil
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+		})
+		if !g.table.get(session).Valid() {
+			t.Error("its lease is not acquired")
+		}
+	})
+}

@@ -9,10 +9,8 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultTTL       = 30 * Second
-	DefaultRenew     = 10 * Second
-	DefaultDiscovery = 10 * Second
-	DefaultBatch     = 100
+	DefaultTTL   = 30 * Second
+	DefaultBatch = 100
 )
 
 // Config configures a Core. All durations are in nanoseconds.
@@ -28,6 +26,7 @@ type Config struct {
 	Batch       int       // most items in an op
 	Stagger     int64     // a waiter of order k acquires k × Stagger after the first
 	StaggerMax  int       // largest k
+	StartDelay  int64     // time before the first discovery, so that a fleet that starts at once knows each other; 0: none
 	Lead        int64     // time before the known expiry of a lease at which a waiter reads it again
 	HeirGrace   int64     // time in which others leave a released lease to its heir
 	Place       bool      // place sessions and wait for them; else only leases on demand
@@ -54,7 +53,7 @@ func (c *Config) terms() term.Config {
 func (c *Config) pauses() pause.Config {
 	return pause.Config{
 		TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, OpTimeout: c.OpTimeout, Stagger: c.Stagger, Lead: c.Lead,
-		HeirGrace: c.HeirGrace, MaxProbe: c.MaxProbe, StaggerMax: c.StaggerMax,
+		HeirGrace: c.HeirGrace, MaxProbe: c.MaxProbe, StaggerMax: c.StaggerMax, StartDelay: c.StartDelay,
 	}
 }
 

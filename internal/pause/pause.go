@@ -6,7 +6,7 @@ const millisecond = int64(1_000_000)
 
 // Config has the durations, in ns, that pauses follow from; core.Config explains them.
 type Config struct {
-	TTL, Renew, Discovery, OpTimeout, Stagger, Lead, HeirGrace, MaxProbe int64
+	TTL, Renew, Discovery, OpTimeout, Stagger, StartDelay, Lead, HeirGrace, MaxProbe int64
 
 	StaggerMax int
 }

@@ -78,6 +78,7 @@ type Discoveries struct {
 	hash uint64 // of this instance
 
 	on      bool              // discoveries are on
+	first   term.Time         // the first discovery is not sent before, see core.Config.StartDelay
 	next    term.Time         // when the next discovery is due
 	due     bool              // a discovery is to be sent
 	look    uint64            // the discovery under way, 0 none
@@ -106,7 +107,7 @@ func (d *Discoveries) UnderWay() uint64 { return d.look }
 
 // Start begins discoveries.
 func (d *Discoveries) Start() {
-	d.on = true
+	d.on, d.first = true, d.k.Now()+term.Time(d.cfg.StartDelay)
 	d.Discover(DiscoverStart)
 }
 
@@ -121,7 +122,7 @@ func (d *Discoveries) Discover(cause Cause) {
 		return
 	}
 	d.all = d.all || r.All
-	at, spread := d.k.Now(), int64(0)
+	at, spread := max(d.k.Now(), d.first), int64(0)
 	switch {
 	case r.Share > 0:
 		spread = d.cfg.Discovery / r.Share

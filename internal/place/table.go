@@ -80,9 +80,8 @@ func (t *Table) OwnedBy(i int32, owner string) {
 	if i == Nobody {
 		return
 	}
-	t.Touch(i)
-	t.known[i].free, t.known[i].asked = false, false
-	t.moveOwner(i, t.ownerIndex(i, owner))
+	t.known[i].asked = false
+	t.Said(i, owner)
 }
 
 // Said records the owner of session i from a notice.

@@ -78,18 +78,12 @@ func (t *Table) Wanted() (asks [][]term.Item) {
 		return nil
 	}
 	for _, i := range t.waits {
-		if o := t.known[i].owner; !slices.ContainsFunc(asks, func(a []term.Item) bool { return a[0].Peer == t.r.ID(o) }) {
-			asks = append(asks, t.askOf(o, t.waits))
+		it := term.Item{ID: t.sessions.IDs[i], Peer: t.r.ID(t.known[i].owner)}
+		k := slices.IndexFunc(asks, func(of []term.Item) bool { return of[0].Peer == it.Peer })
+		if k < 0 {
+			k, asks = len(asks), append(asks, nil)
 		}
+		asks[k] = append(asks[k], it)
 	}
 	return asks
-}
-
-func (t *Table) askOf(o int32, sessions []int32) (items []term.Item) {
-	for _, i := range sessions {
-		if t.known[i].owner == o {
-			items = append(items, term.Item{ID: t.sessions.IDs[i], Peer: t.r.ID(o)})
-		}
-	}
-	return items
 }

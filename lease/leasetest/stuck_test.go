@@ -56,7 +56,7 @@ func TestCallbackThatNeverReturns(t *testing.T) {
 				c.InstanceID, c.Logger = "a", zap.NewNop()
 				m, err := lease.NewManager(r.Client(), c)
 				must(t, err, func() error { return m.Start(t.Context()) })
-				pass(lease.DefaultTTL)
+				pass(2 * lease.DefaultTTL)
 				h := m.Health()
 				if h.State != lease.HealthBlocked || !strings.Contains(h.Reason, name+" has not returned") {
 					t.Errorf("Health: %v", h)

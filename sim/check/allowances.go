@@ -71,7 +71,8 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"the clocks of two servers may differ by a TTL", "g13: The only other one was stopped when a failover",
 	},
 	startOfMembers: {
-		"E4", "a member of an election that has just started", "a third of a TTL", "a member waits before it takes part",
+		"G5, G13, E4", "an instance that has just started", "a tenth of the discovery interval; a third of a TTL in an election",
+		"it waits for those that start with it",
 		"e4: All end before anybody has led",
 	},
 	deletedKey: {

@@ -116,12 +116,16 @@ func (p Params) takeOver() int64 { return int64(p.Renew/4 + FailoverAllowance) }
 // probe returns the longest pause between two probes of an instance that Redis does not answer.
 func (p Params) probe() int64 { return max(int64(p.Renew)/20, int64(10*time.Millisecond)) }
 
-// startDelay returns the longest delay before a new instance takes part. Only elections have one.
+// startDelay returns the longest delay before a new instance takes part.
 func (p Params) startDelay() int64 {
-	if p.System != SystemElection {
+	switch p.System {
+	case SystemElection:
+		return int64(p.TTL) / 3
+	case SystemPolling, "":
+		return int64(p.Discovery) / 10
+	default:
 		return 0
 	}
-	return int64(p.TTL) / 3
 }
 
 // electionInterval returns the time between two reads of the leader key by a follower, and between two failed attempts.

@@ -158,7 +158,8 @@ func (n *node) spawn() {
 	n.net.servers.dial(&n.host)
 	cfg := core.Config{
 		Instance: n.instance, TTL: int64(n.cfg.TTL), Renew: int64(n.cfg.Renew), Discovery: int64(n.cfg.Discovery),
-		OpTimeout: int64(n.cfg.OpTimeout), Place: !n.cfg.Candidates, NoHeartbeat: n.cfg.Candidates, Placement: &n.fleet.placement,
+		OpTimeout: int64(n.cfg.OpTimeout), StartDelay: int64(n.cfg.Discovery) / 10,
+		Place: !n.cfg.Candidates, NoHeartbeat: n.cfg.Candidates, Placement: &n.fleet.placement,
 	}
 	if n.cfg.Tune != nil {
 		n.cfg.Tune(&cfg)
