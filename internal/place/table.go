@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/leasestorm/leasestorm/internal/member"
@@ -23,12 +24,12 @@ type Table struct {
 	r   *member.Registry
 	own *member.Membership
 
-	anyFree bool    // the last discovery showed a session without an owner
-	touched []int32 // sessions whose owner changed during a discovery, whose answer may be older
-	left    []left  // sessions that the last discovery shows free although their owner lives, ascending by session
-	denied  []int32 // sessions that this instance holds and the last discovery shows as not its own
-	hoped   []int32 // sessions that this instance wanted of others at the last discovery, ascending: they may be released to it
-	askings tenth   // discoveries that asked others for sessions
+	anyFree term.Time // since when each discovery showed a session without an owner; 0: the last one showed none
+	touched []int32   // sessions whose owner changed during a discovery, whose answer may be older
+	left    []left    // sessions that the last discovery shows free although their owner lives, ascending by session
+	denied  []int32   // sessions that this instance holds and the last discovery shows as not its own
+	hoped   []int32   // sessions that this instance wanted of others at the last discovery, ascending: they may be released to it
+	askings tenth     // discoveries that asked others for sessions
 	waits   []int32
 }
 
@@ -45,7 +46,7 @@ func NewTable(k *term.Kernel, cfg *pause.Config, r *member.Registry, own *member
 }
 
 // AnyFree reports whether the last discovery showed a session without an owner.
-func (t *Table) AnyFree() bool { return t.anyFree }
+func (t *Table) AnyFree() bool { return t.anyFree != 0 }
 
 // Denied returns the sessions that this instance holds, but that the last discovery does not show as its own.
 func (t *Table) Denied() []int32 { return t.denied }
@@ -256,10 +257,10 @@ func (t *Table) Unowned() []int32 {
 }
 
 // Found records that a discovery showed session i free. It reports whether this instance should take the session, now or in its
-// turn. When a discovery first shows a session free, only the target takes the session. After a second discovery, the other
-// instances take it in order.
+// turn. When a discovery first shows a session free, only the target takes the session. After another one, a tenth of an interval
+// later, the other instances take it in order.
 func (t *Table) Found(i int32) (now, turn bool) {
-	second := t.known[i].free
+	second := t.known[i].free && t.k.Now() >= t.anyFree+term.Time(t.cfg.Discovery/10)
 	t.known[i].free = t.blocked == 0
 	if t.blocked != 0 || !second && !t.known[i].asked && t.vanished(i) {
 		return false, false
@@ -271,8 +272,10 @@ func (t *Table) Found(i int32) (now, turn bool) {
 // Leaves records whether a discovery left a session free. If so, it plans the next discovery. While acquisitions are blocked,
 // DiscoverBlocked plans it instead: otherwise each instance would run ten discoveries an interval during a quarantine.
 func (t *Table) Leaves(free bool) {
-	t.anyFree = free && t.blocked == 0
-	if t.anyFree {
-		t.Discover(DiscoverFree)
+	if !free || t.blocked != 0 {
+		t.anyFree = 0
+		return
 	}
+	t.anyFree = cmp.Or(t.anyFree, t.k.Now())
+	t.Discover(DiscoverFree)
 }
