@@ -30,7 +30,7 @@ var replicas = []Mutant{
 		Core:  acknowledged(func(op *core.Op) int64 { return op.Confirm }, core.OpRenew),
 	},
 	{
-		Name: "renewal-with-one-less", Breaks: "G1", Seeds: 100, Scenario: behindSentinel(4),
+		Name: "renewal-with-one-less", Breaks: "G1", Seeds: 400, Scenario: behindSentinel(4),
 		Story: "A renewal counts with one acknowledgement less than a majority needs.",
 		Core:  acknowledged(func(*core.Op) int64 { return 1 }, core.OpRenew),
 	},
@@ -58,7 +58,7 @@ var replicas = []Mutant{
 			"acks = math.min(acks, tonumber(info('replication', 'connected_slaves:(%d+)')))\nlocal run = life(acks)"}},
 	},
 	{
-		Name: "attachments-do-not-count", Breaks: "G1", Seeds: 60, Scenario: behindSentinel(2, fault.MasterCut, fault.ReplicaFlip),
+		Name: "attachments-do-not-count", Breaks: "G1", Seeds: 60, Scenario: judgedBy(behindSentinel(2, fault.MasterCut, fault.ReplicaFlip), "G1"),
 		Story: "A replica that attaches itself begins no epoch.",
 		Lua:   []Edit{{"life", "full + partial ..", "'0' .."}},
 	},

@@ -28,7 +28,7 @@ var rules = []Mutant{
 		Core:  untilTold,
 	},
 	{
-		Name: "late-renewal-outlives-release", Breaks: "G10", Seeds: 200,
+		Name: "late-renewal-outlives-release", Breaks: "G10", Seeds: 200, Scenario: judgedBy(struck(), "G10"),
 		Story: "The answer of a renewal counts after the term was given back (redisson#7272).",
 		Core:  lateRenewals,
 	},
