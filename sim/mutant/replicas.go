@@ -58,7 +58,8 @@ var replicas = []Mutant{
 			"acks = math.min(acks, tonumber(info('replication', 'connected_slaves:(%d+)')))\nlocal run = life(acks)"}},
 	},
 	{
-		Name: "attachments-do-not-count", Breaks: "G1", Seeds: 60, Scenario: judgedBy(behindSentinel(2, fault.MasterCut, fault.ReplicaFlip), "G1"),
+		Name: "attachments-do-not-count", Breaks: "G1", Seeds: 60,
+		Scenario: judgedBy(behindSentinel(2, fault.MasterCut, fault.ReplicaFlip), "G1"),
 		Story: "A replica that attaches itself begins no epoch.",
 		Lua:   []Edit{{"life", "full + partial ..", "'0' .."}},
 	},
