@@ -53,7 +53,7 @@ var budgets = [states]budget{
 	stateJoin:       {"join", 6, 22, 14, 54, 0},
 	stateSessions:   {"sessions change", 6, 22, 14, 54, 0},
 	stateBusy:       {"busy", 6, 22, 14, 46, 0}, // clients ask, and workers write records
-	stateMoves:      {"handover", 4, 22, 11, 46, 0},
+	stateMoves:      {"handover", 4, 20, 11, 46, 0},
 	stateHolder:     {"quiet, holding", 1, 14, 7, 30, 0},
 	stateQuiet:      {"quiet", 1, 12, 7, 30, 0},
 }

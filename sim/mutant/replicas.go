@@ -60,8 +60,8 @@ var replicas = []Mutant{
 	{
 		Name: "attachments-do-not-count", Breaks: "G1", Seeds: 60,
 		Scenario: judgedBy(behindSentinel(2, fault.MasterCut, fault.ReplicaFlip), "G1"),
-		Story: "A replica that attaches itself begins no epoch.",
-		Lua:   []Edit{{"life", "full + partial ..", "'0' .."}},
+		Story:    "A replica that attaches itself begins no epoch.",
+		Lua:      []Edit{{"life", "full + partial ..", "'0' .."}},
 	},
 }
 
