@@ -101,12 +101,9 @@ func (r *requests) send(kind OpKind, items []Item, leases []*lease, adjust ...fu
 	return in.op.Seq
 }
 
-// look sends a discovery that reads the sessions and heartbeats, and the owners unless the sessions have the sum known. Each failure
-// gives the next one more time: otherwise, the instances of a large fleet that start at once could all time out again and again.
+// look sends a discovery that reads the sessions and heartbeats, and the owners unless the sessions have the sum known.
 func (r *requests) look(known uint64) (seq uint64) {
-	return r.send(OpLook, nil, nil, func(in *inflight) {
-		in.op.Sum, in.op.Deadline = known, in.op.Deadline+(in.op.Deadline-r.k.Now())*Time(min(r.paces.of[OpLook].failed, 7))
-	})
+	return r.send(OpLook, nil, nil, func(in *inflight) { in.op.Sum = known })
 }
 
 // news sends a request for the news, or, if done is true, the news that this instance has read the sessions.
