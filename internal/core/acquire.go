@@ -219,7 +219,7 @@ func (p *keeper) stagger(l *lease) int64 {
 	if !l.place || l.session == place.Nobody {
 		return 0
 	}
-	return p.table.Stagger(l.session)
+	return p.pause.Turn(p.table.Order(l.session))
 }
 
 // retry acquires l at once instead of at its planned time.

@@ -124,7 +124,7 @@ func (b *balancer) give(from string, ids []string, excess *int) (lacking bool) {
 // large fleet would watch all of them. Table.Wanted plans a discovery for later.
 func (b *balancer) takeFree() {
 	anyFree := false
-	for _, i := range b.table.Unowned() {
+	for i := range b.table.Unowned {
 		anyFree = b.takeUp(i) || anyFree
 	}
 	b.ask(b.table.Formers())
@@ -173,8 +173,10 @@ func (b *balancer) takeFound(i int32) {
 	}
 }
 
-// watch reads the leases of instance o, which seems dead, to acquire them when they expire. Free sessions may have been left to o
-// as their target, so a discovery follows. While acquisitions are blocked, watch does nothing, for the reason that takeFree has.
+// watch reads the leases of instance o, which seems dead, to acquire them when they expire. Only the first in the order of each lease
+// do so: in a large fleet, all of them would keep Redis busy when the lease expires. The others follow with their next discovery. Free
+// sessions may have been left to o as their target, so a discovery follows at once. While acquisitions are blocked, watch does nothing,
+// for the reason that takeFree has.
 func (b *balancer) watch(o int32) {
 	if until, _ := b.keeper.blocked(); !b.cfg.Place || until != 0 {
 		return
@@ -183,6 +185,9 @@ func (b *balancer) watch(o int32) {
 		b.table.Discover(place.DiscoverGoneHeir)
 	}
 	for _, i := range b.table.Owned(o) {
+		if b.table.Order(i) == b.cfg.StaggerMax {
+			continue
+		}
 		l := b.entries.lease(b.table.ID(i))
 		if l.Phase() == idle && !l.stuck && !l.place {
 			l.place = true

@@ -11,8 +11,7 @@ import (
 
 // placement is which instance should own each session, and the order in which instances take a free one.
 //
-//   - target, live, place, owned and quota belong to one placement; while they are outdated, only Place and Stagger read them.
-//   - owners and target are aligned with the sessions.
+// target, live, place, owned and quota belong to one placement. While they are outdated, only Place and Order read them.
 type placement struct {
 	k   *term.Kernel // read only
 	cfg *pause.Config
@@ -25,7 +24,6 @@ type placement struct {
 	live   []int32 // instances that count, ascending by ID: index into the registry
 	place  []int32 // registry → index into live, or Nobody
 	owned  []int32 // aligned with the registry: how many sessions each owns
-	owners []int32 // aligned with sessions; index into live, or Nobody
 	target []int32 // aligned with sessions; index into live, or Nobody if the owner keeps it
 	quota  []int32 // aligned with live
 	hashes []uint64
@@ -57,16 +55,16 @@ func (p *placement) Place() {
 	}
 	p.owned = resize(p.owned, p.r.Len())
 	clear(p.owned)
-	p.owners = resize(p.owners, len(p.of.known))
+	owners := resize(p.target, len(p.of.known))
 	for i := range p.of.known {
-		p.owners[i] = Nobody
+		owners[i] = Nobody
 		if o := p.of.known[i].owner; o != Nobody {
 			p.owned[o]++
-			p.owners[i] = p.place[o]
+			owners[i] = p.place[o]
 		}
 	}
-	target, quota := p.by.Place(p.of.sessions, p.hashes, p.owners)
-	p.target, p.quota = append(p.target[:0], target...), append(p.quota[:0], quota...)
+	target, quota := p.by.Place(p.of.sessions, p.hashes, owners)
+	p.target, p.quota = append(owners[:0], target...), append(p.quota[:0], quota...)
 }
 
 // targetOf returns the instance that should take session i, Nobody if its owner keeps it.
@@ -89,19 +87,19 @@ func (p *placement) HeirOf(i int32) string {
 	return ""
 }
 
-// Stagger returns how long this instance leaves session i to the instances before it. The target acquires at once; the others
-// follow in order of how few sessions they own, then of rank. A dead target therefore costs milliseconds, not a TTL.
-func (p *placement) Stagger(i int32) int64 {
+// Order returns this instance's place in the order in which the instances acquire session i. The target comes first; the others follow in
+// order of how few sessions they own, then of rank. A dead target therefore costs milliseconds, not a TTL. All from StaggerMax on are last.
+func (p *placement) Order(i int32) (k int) {
 	t := p.targetOf(i)
 	if t == 0 {
 		return 0
 	}
 	h := p.of.sessions.hashes[i]
 	mine := rank(p.r.Hash(0), h)
-	k := 1 // the target comes first
+	k = 1
 	for _, j := range p.live {
 		if k >= p.cfg.StaggerMax {
-			break // all later ones share this turn
+			break
 		}
 		if j == 0 || j == t {
 			continue
@@ -110,7 +108,7 @@ func (p *placement) Stagger(i int32) int64 {
 			k++
 		}
 	}
-	return p.cfg.Turn(k)
+	return k
 }
 
 // Follows returns this instance's place among those that follow if the heir of session i does not take it. It counts no further than just

@@ -243,17 +243,15 @@ func (t *Table) wentFrom(from, end int, stands Stands) {
 	}
 }
 
-// Unowned returns the sessions without a living owner, and those in this instance's name that it does not hold.
-func (t *Table) Unowned() []int32 {
+// Unowned yields the sessions without a living owner, and those in this instance's name that it does not hold.
+func (t *Table) Unowned(yield func(i int32) bool) {
 	t.Place()
-	t.waits = t.waits[:0]
 	for i := range t.known {
 		k := &t.known[i]
-		if o := k.owner; o == Nobody || o == 0 && !k.held || o > 0 && !t.r.Alive(o) {
-			t.waits = append(t.waits, int32(i))
+		if o := k.owner; (o == Nobody || o == 0 && !k.held || o > 0 && !t.r.Alive(o)) && !yield(int32(i)) {
+			return
 		}
 	}
-	return t.waits
 }
 
 // Found records that a discovery showed session i free. It reports whether this instance should take the session, now or in its
