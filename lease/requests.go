@@ -78,7 +78,7 @@ func (r *requests) execute(op *core.Op) core.Answer {
 		return a
 	}
 	sessions := r.source.sessions(ctx)
-	if ctx.Err() != nil {
+	if sessions == nil {
 		return core.Answer{Failure: core.FailUnsent, Text: errLate.Error(), Err: errLate}
 	}
 	return r.store.Look(ctx, op, sessions)

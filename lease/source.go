@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -35,23 +34,27 @@ var errSlow = errors.New("Config.Sessions has not returned yet")
 
 // sessions returns the sessions to share. When the source fails, its last result stays in use: a broken source must not look like a
 // fleet without sessions, nor like a Redis that does not answer. A call that takes longer than a discovery goes on, for the next one:
-// otherwise the instances of a large fleet that start at once would slow each other down until no call ends in time.
+// otherwise the instances of a large fleet that start at once would slow each other down until no call ends in time. The result is nil if
+// the first call takes that long.
 func (s *source) sessions(ctx context.Context) *core.Sessions {
 	if s.cfg.Sessions == nil {
 		return s.last
 	}
+	patience := s.cfg.DiscoveryInterval
 	if s.read {
-		deadline, _ := ctx.Deadline()
-		half, cancel := context.WithTimeout(ctx, time.Until(deadline)/2) // the other half of the time is for the discovery itself
-		defer cancel()
-		ctx = half
+		patience /= 2
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	ids, left, err := s.wait(ctx)
 	if s.ctx.Err() != nil {
 		return s.last // Stop has ended the read
 	}
 	s.diagnosis.troubled(&s.diagnosis.troubles.unread, redisstore.Cause(err))
-	if err != nil {
+	switch {
+	case errors.Is(err, errSlow) && !s.read:
+		return nil
+	case err != nil:
 		return s.last
 	}
 	s.read = true

@@ -44,7 +44,8 @@ func (e *realEngine) Supports(k fault.Kind) error { return e.redis.Supports(k) }
 
 func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error) {
 	env, node := NodeCommand(s.NodeCmd)
-	if len(node) == 0 && e.launch.Image == "" && e.choice.Kind != RedisCompose {
+	own := len(node) == 0 && e.launch.Image == "" && e.choice.Kind != RedisCompose
+	if own {
 		node = e.launch.Node
 	}
 	_, isLease := LeaseAdapter(s.NodeCmd)
@@ -57,7 +58,7 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 	rc := real.Config{
 		System: s.System, Replicas: s.Replicas, Nodes: s.Nodes, Sessions: s.Sessions, Timings: s.Timings, LongPolls: s.LongPolls,
 		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Logs: filepath.Join(s.Dir, report.LogsName),
-		Seed: s.Seed, Speed: s.Speed, NodeParent: isLease, Stores: e.launch.Stores,
+		Seed: s.Seed, Speed: s.Speed, NodeParent: isLease, NodeAlone: own, Stores: e.launch.Stores,
 		Progress: func(p real.Progress) { s.Progress(Progress{Progress: p}) },
 	}
 	if complete := systems[s.System].real; complete != nil {

@@ -140,7 +140,7 @@ func (b *balancer) takeUp(i int32) (free bool) {
 	case o == 0: // ours in Redis without a term here: an attempt was not answered
 		b.keeper.tryAcquire(b.entries.placed(i))
 	case o != place.Nobody:
-		if b.table.Blocked() == 0 {
+		if b.table.Blocked() == 0 && (b.members.LongGone(o) || b.table.Early(i)) {
 			b.keeper.observe(b.entries.placed(i))
 		}
 	default:
@@ -173,10 +173,9 @@ func (b *balancer) takeFound(i int32) {
 	}
 }
 
-// watch reads the leases of instance o, which seems dead, to acquire them when they expire. Only the first in the order of each lease
-// do so: in a large fleet, all of them would keep Redis busy when the lease expires. The others follow with their next discovery. Free
-// sessions may have been left to o as their target, so a discovery follows at once. While acquisitions are blocked, watch does nothing,
-// for the reason that takeFree has.
+// watch reads the leases of instance o, which seems dead, to acquire them when they expire, if this instance is early in their order. Free
+// sessions may have been left to o as their target, so a discovery follows. While acquisitions are blocked, watch does nothing, for the
+// reason that takeFree has.
 func (b *balancer) watch(o int32) {
 	if until, _ := b.keeper.blocked(); !b.cfg.Place || until != 0 {
 		return
@@ -185,7 +184,7 @@ func (b *balancer) watch(o int32) {
 		b.table.Discover(place.DiscoverGoneHeir)
 	}
 	for _, i := range b.table.Owned(o) {
-		if b.table.Order(i) == b.cfg.StaggerMax {
+		if !b.table.Early(i) {
 			continue
 		}
 		l := b.entries.lease(b.table.ID(i))

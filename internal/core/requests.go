@@ -89,7 +89,7 @@ func (r *requests) send(kind OpKind, items []Item, leases []*lease, adjust ...fu
 		ttl = r.k.TTLOf(kind, &leases[0].Term)
 	}
 	in := inflight{op: r.k.Stamp(kind, ttl, items), leases: slices.Clone(leases)}
-	if kind == OpLook || kind == OpNews {
+	if kind == OpNews {
 		in.op.Deadline = r.k.Now() + Time(max(2*r.cfg.OpTimeout, r.cfg.Discovery))
 	}
 	for _, change := range adjust {
@@ -101,9 +101,11 @@ func (r *requests) send(kind OpKind, items []Item, leases []*lease, adjust ...fu
 	return in.op.Seq
 }
 
-// look sends a discovery that reads the sessions and heartbeats, and the owners unless the sessions have the sum known.
+// look sends a discovery that reads the sessions and heartbeats, and the owners unless the sessions have the sum known. It sends many
+// requests, each of which must be answered within OpTimeout. Together they get a TTL: otherwise the instances of a large fleet that start
+// at once would slow each other down until every discovery fails, and begin again together.
 func (r *requests) look(known uint64) (seq uint64) {
-	return r.send(OpLook, nil, nil, func(in *inflight) { in.op.Sum = known })
+	return r.send(OpLook, nil, nil, func(in *inflight) { in.op.Sum, in.op.Deadline = known, r.k.Now()+Time(max(r.cfg.TTL, r.cfg.Discovery)) })
 }
 
 // news sends a request for the news, or, if done is true, the news that this instance has read the sessions.

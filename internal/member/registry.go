@@ -69,6 +69,11 @@ func (r *Registry) Hash(i int32) uint64 { return r.nodes[i].hash }
 // Alive reports whether the heartbeat of instance i lives.
 func (r *Registry) Alive(i int32) bool { return r.nodes[i].alive }
 
+// LongGone reports whether the heartbeat of instance i, which is not alive, expired an interval ago.
+func (r *Registry) LongGone(i int32) bool {
+	return r.nodes[i].exp+term.Time(r.cfg.Discovery) <= r.k.Now()
+}
+
 // Counts reports whether sessions are placed on instance i.
 func (r *Registry) Counts(i int32) bool { return r.nodes[i].counts() }
 

@@ -88,7 +88,8 @@ func (p *placement) HeirOf(i int32) string {
 }
 
 // Order returns this instance's place in the order in which the instances acquire session i. The target comes first; the others follow in
-// order of how few sessions they own, then of rank. A dead target therefore costs milliseconds, not a TTL. All from StaggerMax on are last.
+// order of how few sessions they own, then of rank. A dead target therefore costs milliseconds, not a TTL. From StaggerMax on, all have
+// the same place.
 func (p *placement) Order(i int32) (k int) {
 	t := p.targetOf(i)
 	if t == 0 {
@@ -110,6 +111,10 @@ func (p *placement) Order(i int32) (k int) {
 	}
 	return k
 }
+
+// Early reports whether this instance is among the first to acquire session i. In a large fleet, the others leave it to them for a while,
+// so that not all try at once.
+func (p *placement) Early(i int32) bool { return p.Order(i) < p.cfg.StaggerMax }
 
 // Follows returns this instance's place among those that follow if the heir of session i does not take it. It counts no further than just
 // beyond StaggerMax. It uses the last placement: a new one for each notice would cost too much.
@@ -201,6 +206,9 @@ func (p *placement) Live() []string {
 
 // Balanced reports whether every session has a live owner, and none has another target.
 func (p *placement) Balanced() bool {
+	if p.outdated() && slices.ContainsFunc(p.of.known, func(k known) bool { return k.owner == Nobody || !p.r.Counts(k.owner) }) {
+		return false // no placement for each lease that moves
+	}
 	p.Place()
 	return !slices.ContainsFunc(p.target, func(t int32) bool { return t != Nobody })
 }

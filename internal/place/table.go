@@ -256,15 +256,17 @@ func (t *Table) Unowned(yield func(i int32) bool) {
 
 // Found records that a discovery showed session i free. It reports whether this instance should take the session, now or in its
 // turn. When a discovery first shows a session free, only the target takes the session. After another one, a tenth of an interval
-// later, the other instances take it in order.
+// later, those that are Early follow, and after an interval all: otherwise, in a large fleet that starts, each instance that has read the
+// sessions would try to acquire those of all others, which are still reading.
 func (t *Table) Found(i int32) (now, turn bool) {
-	second := t.known[i].free && t.k.Now() >= t.anyFree+term.Time(t.cfg.Discovery/10)
+	since := int64(t.k.Now() - t.anyFree)
+	second := t.known[i].free && since >= t.cfg.Discovery/10
 	t.known[i].free = t.blocked == 0
 	if t.blocked != 0 || !second && !t.known[i].asked && t.vanished(i) {
 		return false, false
 	}
 	now = t.targetOf(i) == 0
-	return now, !now && second
+	return now, !now && second && (since >= t.cfg.Discovery || t.Early(i))
 }
 
 // Leaves records whether a discovery left a session free. If so, it plans the next discovery. While acquisitions are blocked,

@@ -26,6 +26,7 @@ type findings struct {
 	notes     []string  // always part of the detail
 	widened   int64     // ns: the largest extension of a limit for a stalled host
 	unplaced  int       // breaks that depend on the exact time of an event in Redis, which is unknown
+	stopping  int       // those of the end, when all nodes stop at once
 	stalls    int       // breaks that a stalled host may have caused
 	stall     int64     // ns: the longest stall around one of them
 	untested  string    // reason why it was not judged, if there were changes at all
@@ -59,7 +60,11 @@ func (h *hooks) broke(s *session, format string, args ...any) {
 func (h *hooks) breach(b breach, format string, args ...any) {
 	b.at = cmp.Or(b.at, h.w.now)
 	if (b.shown || h.v.ID == "G10") && h.w.host.placedBadly(b.from, b.at) {
-		h.unplaced++
+		if end := h.w.run.end; end != 0 && b.from >= end {
+			h.stopping++
+		} else {
+			h.unplaced++
+		}
 		return
 	}
 	if (b.timed || b.due != 0) && h.stalled(b.from, b.at) {
@@ -150,6 +155,7 @@ func (h *hooks) verdict() Verdict {
 		v.Stalled = max(v.Stalled, h.widened)
 		h.note("a limit was widened by %d ms in which the host stalled", ms(h.widened))
 	}
+	h.noteSome(h.stopping, "%d doubtful times after the storm, when all nodes stopped at once and the stream of Redis was read late, are not judged")
 	if n, by := h.kinds.tell(func(k *KindCount) uint64 { return k.Prolonged }); n > 0 {
 		v.Prolonged = h.spread[:]
 		h.note("limits were moved by %s", by)

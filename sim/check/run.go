@@ -18,6 +18,7 @@ type run struct {
 	seen    int32  // number of events, the current one included
 	phase   string // "", "start", "storm", "calm", "end"
 	calm    int64  // start of the calm; 0: not yet
+	end     int64  // start of the end; 0: not yet
 	timers  []timer
 }
 

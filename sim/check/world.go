@@ -175,8 +175,11 @@ func (w *world) harness(e *history.Event) {
 	switch e.Kind {
 	case history.Phase:
 		w.phase = e.Reason
-		if w.phase == "calm" {
+		switch w.phase {
+		case "calm":
 			w.calm = e.T
+		case "end":
+			w.run.end = e.T
 		}
 		w.progress.complete = w.progress.complete || e.Reason == "end"
 	case history.Spawned:

@@ -40,7 +40,7 @@ const (
 	readyWithin     = 10 * time.Second
 	readyWithinNode = 200 * time.Millisecond
 	// drainWithin bounds the reading of an ended process's output, which one of its children may hold open.
-	drainWithin = time.Second
+	drainWithin = 5 * time.Second
 )
 
 func (n *node) setInstance(id string) {

@@ -63,7 +63,11 @@ func (p processes) launch(s *slot, stdout, stderr *os.File) (process.Program, er
 	argv := s.run.cfg.NodeCmd
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(surroundings(os.Environ()), s.env()...), stdout, stderr
-	started, err := process.Start(p.redis.reaper, cmd, s.mark(), s.addrs()...)
+	var addrs []string
+	if !s.run.cfg.NodeAlone {
+		addrs = s.addrs()
+	}
+	started, err := process.Start(p.redis.reaper, cmd, s.mark(), addrs...)
 	if err != nil {
 		return nil, err
 	}

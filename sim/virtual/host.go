@@ -109,6 +109,9 @@ func (h *host) send(op *core.Op) {
 	m := h.net.message()
 	m.op, m.node, m.gen = *op, int32(h.slot-1), h.gen
 	m.deadline = h.clock.When(h.t, op.Deadline)
+	if op.Kind == core.OpLook { // the client waits no longer for the answer to each of its requests
+		m.deadline = h.clock.When(h.t, op.Sent+core.Time(h.cfg.OpTimeout))
+	}
 	if h.netRand.Int64N(8) == 0 {
 		h.net.post(h.t+upTo(h.netRand, int64(time.Millisecond)), evSend, m)
 		return
