@@ -183,11 +183,11 @@ func (b *balancer) watch(o int32) {
 	if b.table.AnyFree() {
 		b.table.Discover(place.DiscoverGoneHeir)
 	}
-	for _, i := range b.table.Owned(o) {
-		if !b.table.Early(i) {
+	for k, id := range b.table.Sessions().IDs {
+		if i := int32(k); b.table.Owner(i) != o || !b.table.Early(i) {
 			continue
 		}
-		l := b.entries.lease(b.table.ID(i))
+		l := b.entries.lease(id)
 		if l.Phase() == idle && !l.stuck && !l.place {
 			l.place = true
 			b.keeper.observe(l)

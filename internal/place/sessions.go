@@ -76,16 +76,6 @@ func (v *view) Find(id string) int32 { return v.sessions.Find(id) }
 // Owner returns the index of the owner of session i in the registry, Nobody if the session is free.
 func (v *view) Owner(i int32) int32 { return v.known[i].owner }
 
-// Owned returns the sessions of instance o.
-func (v *view) Owned(o int32) (all []int32) {
-	for i := range v.known {
-		if v.known[i].owner == o {
-			all = append(all, int32(i))
-		}
-	}
-	return all
-}
-
 // Entered reports whether this instance has an entry of the lease of session i. In a large fleet few sessions have one.
 func (v *view) Entered(i int32) bool { return v.known[i].entered }
 

@@ -30,7 +30,6 @@ type Table struct {
 	denied  []int32   // sessions that this instance holds and the last discovery shows as not its own
 	hoped   []int32   // sessions that this instance wanted of others at the last discovery, ascending: they may be released to it
 	askings tenth     // discoveries that asked others for sessions
-	waits   []int32
 }
 
 // NewTable returns the empty table of an instance. by nil is a Placer.

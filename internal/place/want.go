@@ -63,21 +63,19 @@ func (t *Table) Wanted() (asks [][]term.Item) {
 	if me == Nobody {
 		return nil // nobody would release anything to it
 	}
-	t.waits = t.waits[:0]
 	for i, to := range t.target {
 		if o := t.known[i].owner; to == me && o > 0 && t.r.Alive(o) {
-			t.waits = append(t.waits, int32(i))
+			t.hoped = append(t.hoped, int32(i))
 		}
 	}
 	if t.own.Doubtful() {
-		t.waits = t.waits[:min(1, len(t.waits))]
+		t.hoped = t.hoped[:min(1, len(t.hoped))]
 	}
-	t.hoped = append(t.hoped, t.waits...)
-	t.askAgain(len(t.waits))
-	if len(t.waits) == 0 || t.askings.add(t.k.Now(), t.cfg.Discovery, 1) > 2 { // two in a tenth: when it joins, and on the result
+	t.askAgain(len(t.hoped))
+	if len(t.hoped) == 0 || t.askings.add(t.k.Now(), t.cfg.Discovery, 1) > 2 { // two in a tenth: when it joins, and on the result
 		return nil
 	}
-	for _, i := range t.waits {
+	for _, i := range t.hoped {
 		it := term.Item{ID: t.sessions.IDs[i], Peer: t.r.ID(t.known[i].owner)}
 		k := slices.IndexFunc(asks, func(of []term.Item) bool { return of[0].Peer == it.Peer })
 		if k < 0 {
