@@ -155,7 +155,7 @@ func (h *hooks) verdict() Verdict {
 		v.Stalled = max(v.Stalled, h.widened)
 		h.note("a limit was widened by %d ms in which the host stalled", ms(h.widened))
 	}
-	h.noteSome(h.stopping, "%d doubtful times after the storm, when all nodes stopped at once and the stream of Redis was read late, are not judged")
+	h.noteSome(h.stopping, "not judged: %d events of the end, when all nodes stop at once and the stream of Redis was read late")
 	if n, by := h.kinds.tell(func(k *KindCount) uint64 { return k.Prolonged }); n > 0 {
 		v.Prolonged = h.spread[:]
 		h.note("limits were moved by %s", by)
