@@ -48,7 +48,7 @@ type Config struct {
 
 	Stores []Store // other services that each node reaches through a proxy; single Redis only
 
-	NodeAlone  bool // a node starts no process, so that nobody need search for them
+	NodeAlone  bool // a node starts no other process, so none is searched for when it stops
 	NodeParent bool // a node starts processes of its own, which SIGTERM must not reach; false: NodeCmd may be a launcher
 
 	Logs string // existing folder for <slot>.log, the nodes' standard error
