@@ -112,9 +112,9 @@ func (p *placement) Order(i int32) (k int) {
 	return k
 }
 
-// Early reports whether this instance is among the first to acquire session i. In a large fleet, the others leave it to them for a while,
-// so that not all try at once.
-func (p *placement) Early(i int32) bool { return p.Order(i) < p.cfg.StaggerMax }
+// Early reports whether this instance is among the first to acquire session i, as all are in a fleet of up to 20. In a larger fleet, the
+// others leave it to them for a while, so that not all try at once.
+func (p *placement) Early(i int32) bool { return p.Order(i) < p.cfg.StaggerMax || len(p.live) <= 20 }
 
 // Follows returns this instance's place among those that follow if the heir of session i does not take it. It counts no further than just
 // beyond StaggerMax. It uses the last placement: a new one for each notice would cost too much.
