@@ -72,7 +72,7 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name: "quarantine-a-fifth-long", Breaks: "G9", Seeds: 50,
+		Name: "quarantine-a-fifth-long", Breaks: "G9", Seeds: 50, Scenario: judgedBy(struck(), "G9"),
 		Story: "A Redis that has lost its data grants leases after a TTL and a fifth.",
 		Core: func(c core.Config) exchange {
 			return exchange{op: func(op *core.Op) bool {
