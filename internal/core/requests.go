@@ -89,9 +89,6 @@ func (r *requests) send(kind OpKind, items []Item, leases []*lease, adjust ...fu
 		ttl = r.k.TTLOf(kind, &leases[0].Term)
 	}
 	in := inflight{op: r.k.Stamp(kind, ttl, items), leases: slices.Clone(leases)}
-	if kind == OpNews {
-		in.op.Deadline = r.k.Now() + Time(max(2*r.cfg.OpTimeout, r.cfg.Discovery))
-	}
 	for _, change := range adjust {
 		change(&in)
 	}
@@ -112,6 +109,7 @@ func (r *requests) look(known uint64) (seq uint64) {
 func (r *requests) news(done bool, sum uint64) (seq uint64) {
 	return r.send(OpNews, nil, nil, func(in *inflight) {
 		in.op.Interval, in.op.Done, in.op.Sum = r.cfg.Discovery/1000*999, done, sum // clocks run at different rates
+		in.op.Deadline = r.k.Now() + Time(max(2*r.cfg.OpTimeout, r.cfg.Discovery))
 	})
 }
 
